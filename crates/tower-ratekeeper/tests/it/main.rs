@@ -1,0 +1,3 @@
+//! What the crate promises, asked from outside.
+
+mod fields;
