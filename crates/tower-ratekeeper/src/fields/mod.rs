@@ -11,6 +11,7 @@
 
 mod format;
 mod policy;
+mod scope;
 mod set;
 pub(crate) mod text;
 mod write;
@@ -20,6 +21,7 @@ use http::HeaderName;
 pub use self::{
     format::{FieldFormat, FieldFormatError, FieldFormats, Reset},
     policy::{FieldNameError, Policy, Standing, Unit},
+    scope::{FieldScope, OnCacheable, OnRedirect},
     set::PolicySet,
 };
 

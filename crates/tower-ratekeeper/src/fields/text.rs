@@ -19,10 +19,6 @@ pub(crate) fn push_integer(text: &mut Vec<u8>, number: u64) {
     let mut start = digits.len();
     loop {
         start -= 1;
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "a remainder of ten fits a byte"
-        )]
         let digit = (rest % 10) as u8;
         digits[start] = b'0' + digit;
         rest /= 10;

@@ -5,11 +5,13 @@
 //! crate needs no gRPC library for that.
 
 mod code;
+mod details;
 mod kind;
+mod status;
 
 use http::HeaderName;
 
-pub use self::{code::Code, kind::GrpcKind};
+pub use self::{code::Code, kind::GrpcKind, status::Status};
 
 /// `grpc-status`: the number of the [`Code`].
 pub const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
