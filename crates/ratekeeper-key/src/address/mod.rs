@@ -1,0 +1,27 @@
+//! Client addresses: canonical forms, trusted networks, and what a proxy says about its client.
+
+mod client_ip;
+mod entry;
+mod forwarded;
+mod front_end;
+mod networks;
+mod peer;
+mod prefixes;
+mod source;
+mod walk;
+
+pub use client_ip::ClientIp;
+pub use front_end::FrontEnd;
+pub use networks::{NetworkError, NetworkErrorKind, Networks};
+pub use peer::{Peer, PeerAddr, SocketPeer, UnixPeer};
+pub use prefixes::{PrefixError, Prefixes};
+pub use source::Source;
+
+/// Returns an extractor's registered name, with its prefixes where they are not the default.
+fn name_with_prefixes(name: &str, prefixes: Prefixes) -> String {
+    if prefixes == Prefixes::default() {
+        name.to_owned()
+    } else {
+        format!("{name}:{prefixes}")
+    }
+}

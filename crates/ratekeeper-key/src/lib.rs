@@ -1,0 +1,21 @@
+//! Says who is asking: rate-limit keys from the head of an HTTP request.
+
+mod address;
+mod combine;
+mod error;
+mod extract;
+mod keys;
+mod warning;
+
+pub use address::{
+    ClientIp, FrontEnd, NetworkError, NetworkErrorKind, Networks, Peer, PeerAddr, PrefixError,
+    Prefixes, SocketPeer, Source, UnixPeer,
+};
+pub use combine::{ByFn, OnFailure, Or, WithFailure, by_fn};
+pub use error::{KeyError, KeyErrorKind};
+pub use extract::{KeyExtractor, Keyed};
+#[cfg(feature = "axum")]
+pub use keys::MatchedRoute;
+pub use keys::{Extension, Global, Header, Method, Normalized, TextExtractor, by_extension};
+pub use ratekeeper_core::{Key, KeyBuilder};
+pub use warning::{Warning, WarningKind};

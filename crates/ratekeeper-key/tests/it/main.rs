@@ -1,0 +1,12 @@
+//! What the extractors promise, through the public interface only.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, in its helpers too"
+)]
+
+mod address_table;
+mod client_ip;
+mod extractors;
+mod networks;
+mod support;
