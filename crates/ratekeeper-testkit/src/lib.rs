@@ -1,0 +1,4 @@
+//! Oracles, random traces and a conformance suite for rate-limit stores.
+
+pub mod oracle;
+pub mod trace;
