@@ -1,0 +1,471 @@
+//! The identity that a limit counts for, in a fixed number of bytes.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use sha2::{Digest, Sha256};
+
+/// Bytes of encoded parts that a key holds before it is digested.
+const INLINE: usize = 46;
+
+/// Bytes of one encoded part that are not its value: the kind and the length.
+const PART_HEADER: usize = 2;
+
+/// A length that does not fit one byte follows this mark in eight bytes, big endian.
+const LONG: u8 = u8::MAX;
+
+/// The kinds of part. They are part of the identity of stored counters: never renumber them.
+mod kind {
+    pub(super) const TEXT: u8 = 1;
+    pub(super) const NUMBER: u8 = 2;
+    pub(super) const IPV4: u8 = 3;
+    pub(super) const IPV6: u8 = 4;
+    pub(super) const BYTES: u8 = 5;
+    pub(super) const NESTED: u8 = 6;
+    /// Stands only for a whole key, so that no sequence of parts can imitate a digest.
+    pub(super) const DIGEST: u8 = 7;
+}
+
+/// The identity that a limit counts for: one or several typed parts in 48 bytes.
+///
+/// Every part is written as its kind, its length and its bytes, so two different tuples never give
+/// the same key: `("ab", "c")` differs from `("a", "bc")`, and the text `"10.0.0.1"` from the
+/// address. Up to 46 encoded bytes are kept as they are (a 36-byte token and an IPv4 address fit);
+/// longer keys are replaced by their SHA-256. No key allocates.
+///
+/// `Debug` prints no value, since keys are often personal data; [`Key::reveal`] does, on request.
+///
+/// # Examples
+///
+/// ```
+/// use ratekeeper_core::Key;
+///
+/// let user = Key::from("alice");
+/// let user_at_address = Key::builder().text("alice").address([203, 0, 113, 9].into()).finish();
+/// assert_ne!(user, user_at_address);
+/// assert_ne!(Key::builder().text("ab").text("c").finish(), Key::builder().text("a").text("bc").finish());
+/// assert_eq!(format!("{user:?}"), "Key(..)");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    length: u8,
+    /// Invariant: bytes from `length` on are zero, so that the derived comparisons are right.
+    bytes: [u8; INLINE + 1],
+}
+
+impl Key {
+    /// The key of a limit that everybody shares.
+    pub const GLOBAL: Self = Self {
+        length: 0,
+        bytes: [0; INLINE + 1],
+    };
+
+    /// Starts a key of several parts.
+    pub fn builder() -> KeyBuilder {
+        KeyBuilder {
+            key: Self::GLOBAL,
+            digest: None,
+        }
+    }
+
+    /// Returns the encoded parts, or the digest of a longer key: at most 46 bytes.
+    ///
+    /// The encoding is injective and stable, which makes it fit for stores that outlive a process.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+
+    /// Returns a view that prints the key's parts.
+    ///
+    /// Text is escaped, a digested key prints as `#` and hexadecimal digits. Keys can be personal
+    /// data or secrets: print them only where that was asked for.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratekeeper_core::Key;
+    ///
+    /// let key = Key::builder().address([192, 0, 2, 1].into()).text("a\nb").finish();
+    /// assert_eq!(key.reveal().to_string(), "192.0.2.1 a\\nb");
+    /// ```
+    #[must_use]
+    pub fn reveal(&self) -> Reveal<'_> {
+        Reveal(self.as_bytes())
+    }
+}
+
+impl Default for Key {
+    fn default() -> Self {
+        Self::GLOBAL
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(..)")
+    }
+}
+
+impl From<&Self> for Key {
+    fn from(key: &Self) -> Self {
+        *key
+    }
+}
+
+impl From<&str> for Key {
+    fn from(text: &str) -> Self {
+        Self::builder().text(text).finish()
+    }
+}
+
+impl From<String> for Key {
+    fn from(text: String) -> Self {
+        Self::from(text.as_str())
+    }
+}
+
+impl From<&String> for Key {
+    fn from(text: &String) -> Self {
+        Self::from(text.as_str())
+    }
+}
+
+impl From<&[u8]> for Key {
+    fn from(bytes: &[u8]) -> Self {
+        Self::builder().bytes(bytes).finish()
+    }
+}
+
+impl From<u64> for Key {
+    fn from(number: u64) -> Self {
+        Self::builder().number(number).finish()
+    }
+}
+
+impl From<IpAddr> for Key {
+    /// Keys the single host, as [`KeyBuilder::address`] does. Clients that own a whole IPv6 prefix
+    /// are keyed by [`KeyBuilder::network`].
+    fn from(address: IpAddr) -> Self {
+        Self::builder().address(address).finish()
+    }
+}
+
+impl From<Ipv4Addr> for Key {
+    fn from(address: Ipv4Addr) -> Self {
+        Self::from(IpAddr::V4(address))
+    }
+}
+
+impl From<Ipv6Addr> for Key {
+    fn from(address: Ipv6Addr) -> Self {
+        Self::from(IpAddr::V6(address))
+    }
+}
+
+/// Builds a [`Key`] of several typed parts; made by [`Key::builder`].
+#[derive(Clone)]
+#[must_use = "a builder does nothing until it is finished"]
+pub struct KeyBuilder {
+    key: Key,
+    /// Everything written so far, once it no longer fits the key.
+    digest: Option<Sha256>,
+}
+
+impl KeyBuilder {
+    /// Adds a part of text.
+    pub fn text(self, text: &str) -> Self {
+        self.part(kind::TEXT, text.as_bytes())
+    }
+
+    /// Adds a part of bytes. The same bytes given as text are a different part.
+    pub fn bytes(self, bytes: &[u8]) -> Self {
+        self.part(kind::BYTES, bytes)
+    }
+
+    /// Adds a number.
+    pub fn number(self, number: u64) -> Self {
+        self.part(kind::NUMBER, &number.to_be_bytes())
+    }
+
+    /// Adds the address of one host. An IPv4-mapped IPv6 address is its IPv4 address.
+    pub fn address(self, address: IpAddr) -> Self {
+        self.network(address, 128)
+    }
+
+    /// Adds the network that the address lies in, `prefix` bits long.
+    ///
+    /// An IPv4-mapped IPv6 address is its IPv4 address; a prefix longer than the address (32 bits
+    /// or 128) means the host. Networks of different lengths are different parts.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratekeeper_core::Key;
+    ///
+    /// let key = |address: &str| Key::builder().network(address.parse().unwrap(), 64).finish();
+    /// assert_eq!(key("2001:db8:1:2::9"), key("2001:db8:1:2:3:4:5:6"));
+    /// assert_eq!(key("2001:db8:1:2::9").reveal().to_string(), "2001:db8:1:2::/64");
+    /// ```
+    pub fn network(self, address: IpAddr, prefix: u8) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(v4) => self.masked(kind::IPV4, &v4.octets(), prefix.min(32)),
+            IpAddr::V6(v6) => self.masked(kind::IPV6, &v6.octets(), prefix.min(128)),
+        }
+    }
+
+    /// Adds a whole key as one part, so that tuples of keys never collide.
+    pub fn key(mut self, key: &Key) -> Self {
+        if is_one_part(key.as_bytes()) {
+            self.write(key.as_bytes());
+            self
+        } else {
+            self.part(kind::NESTED, key.as_bytes())
+        }
+    }
+
+    /// Returns the key.
+    #[must_use]
+    pub fn finish(self) -> Key {
+        match self.digest {
+            None => self.key,
+            Some(digest) => {
+                let mut key = Key::GLOBAL;
+                let hash = digest.finalize();
+                key.bytes[0] = kind::DIGEST;
+                key.bytes[1] = 32;
+                key.bytes[PART_HEADER..PART_HEADER + 32].copy_from_slice(&hash);
+                key.length = 34;
+                key
+            }
+        }
+    }
+
+    /// Writes the prefix length and those octets that it reaches, the rest of the last one cleared.
+    fn masked(self, kind: u8, octets: &[u8], prefix: u8) -> Self {
+        let whole = usize::from(prefix / 8);
+        let bits = prefix % 8;
+        let mut value = [0; 17];
+        value[0] = prefix;
+        value[1..=whole].copy_from_slice(&octets[..whole]);
+        let mut length = 1 + whole;
+        if bits != 0 {
+            value[length] = octets[whole] & !(u8::MAX >> bits);
+            length += 1;
+        }
+        self.part(kind, &value[..length])
+    }
+
+    fn part(mut self, kind: u8, value: &[u8]) -> Self {
+        match u8::try_from(value.len()) {
+            Ok(length) if length != LONG => self.write(&[kind, length]),
+            _ => {
+                self.write(&[kind, LONG]);
+                self.write(&(value.len() as u64).to_be_bytes());
+            }
+        }
+        self.write(value);
+        self
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        if let Some(digest) = &mut self.digest {
+            digest.update(bytes);
+            return;
+        }
+        let start = usize::from(self.key.length);
+        let end = start + bytes.len();
+        if end <= INLINE {
+            self.key.bytes[start..end].copy_from_slice(bytes);
+            self.key.length = end.to_le_bytes()[0];
+        } else {
+            let mut digest = Sha256::new();
+            digest.update(self.key.as_bytes());
+            digest.update(bytes);
+            self.digest = Some(digest);
+        }
+    }
+}
+
+impl fmt::Debug for KeyBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyBuilder(..)")
+    }
+}
+
+/// Returns the first part and what follows it. Inline parts are always short.
+fn split_part(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (&kind, rest) = bytes.split_first()?;
+    let (&length, rest) = rest.split_first()?;
+    let (value, rest) = rest.split_at_checked(usize::from(length))?;
+    Some((kind, value, rest))
+}
+
+fn is_one_part(bytes: &[u8]) -> bool {
+    matches!(split_part(bytes), Some((_, _, [])))
+}
+
+/// Prints the parts of a key; made by [`Key::reveal`].
+#[derive(Clone, Copy)]
+pub struct Reveal<'a>(&'a [u8]);
+
+impl fmt::Debug for Reveal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reveal(..)")
+    }
+}
+
+impl fmt::Display for Reveal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("global");
+        }
+        let mut rest = self.0;
+        let mut first = true;
+        while let Some((kind, value, next)) = split_part(rest) {
+            if !first {
+                f.write_str(" ")?;
+            }
+            first = false;
+            print_part(f, kind, value)?;
+            rest = next;
+        }
+        Ok(())
+    }
+}
+
+fn print_part(f: &mut fmt::Formatter<'_>, kind: u8, value: &[u8]) -> fmt::Result {
+    match (kind, value) {
+        (kind::TEXT, text) => match std::str::from_utf8(text) {
+            Ok(text) => write!(f, "{}", text.escape_debug()),
+            Err(_) => write!(f, "{}", value.escape_ascii()),
+        },
+        (kind::NUMBER, number) => {
+            let number = number
+                .iter()
+                .fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
+            write!(f, "{number}")
+        }
+        (kind::IPV4, [prefix, octets @ ..]) => {
+            let mut address = [0; 4];
+            address[..octets.len()].copy_from_slice(octets);
+            print_network(f, Ipv4Addr::from(address).into(), *prefix, 32)
+        }
+        (kind::IPV6, [prefix, octets @ ..]) => {
+            let mut address = [0; 16];
+            address[..octets.len()].copy_from_slice(octets);
+            print_network(f, Ipv6Addr::from(address).into(), *prefix, 128)
+        }
+        (kind::NESTED, nested) => write!(f, "({})", Reveal(nested)),
+        (kind::DIGEST, digest) => {
+            f.write_str("#")?;
+            digest.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        }
+        (_, bytes) => write!(f, "{}", bytes.escape_ascii()),
+    }
+}
+
+fn print_network(f: &mut fmt::Formatter<'_>, address: IpAddr, prefix: u8, host: u8) -> fmt::Result {
+    if prefix == host {
+        write!(f, "{address}")
+    } else {
+        write!(f, "{address}/{prefix}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_48_bytes() {
+        assert_eq!(size_of::<Key>(), 48);
+    }
+
+    #[test]
+    fn forty_four_bytes_of_text_stay_inline_and_one_more_is_digested() {
+        let inline = Key::from("x".repeat(44));
+        assert_eq!(inline.as_bytes().len(), 46);
+        assert_eq!(inline.reveal().to_string(), "x".repeat(44));
+        let digested = Key::from("x".repeat(45));
+        assert_eq!(digested.as_bytes().len(), 34);
+        assert!(digested.reveal().to_string().starts_with('#'));
+    }
+
+    #[test]
+    fn a_digest_depends_on_every_part_and_on_their_borders() {
+        let long = "x".repeat(300);
+        let keys = [
+            Key::builder().text(&long).text("a").finish(),
+            Key::builder().text(&long).text("b").finish(),
+            Key::builder().text(&format!("{long}a")).finish(),
+            Key::builder().text("a").text(&long).finish(),
+            Key::builder().bytes(long.as_bytes()).text("a").finish(),
+        ];
+        for (i, one) in keys.iter().enumerate() {
+            assert!(keys[i + 1..].iter().all(|other| one != other));
+        }
+    }
+
+    #[test]
+    fn text_cannot_imitate_an_address_a_number_or_a_digest() {
+        let address: IpAddr = "1.2.3.4".parse().unwrap();
+        assert_ne!(Key::from(address), Key::from("1.2.3.4"));
+        assert_ne!(Key::from(7u64), Key::from("7"));
+        let digest = Key::from("x".repeat(100));
+        assert_ne!(Key::from(digest.as_bytes()), digest);
+        assert_ne!(Key::from(&digest.as_bytes()[2..]), digest);
+    }
+
+    #[test]
+    fn mapped_addresses_are_their_ipv4_addresses() {
+        let mapped: IpAddr = "::ffff:192.0.2.1".parse().unwrap();
+        let plain: IpAddr = "192.0.2.1".parse().unwrap();
+        assert_eq!(Key::from(mapped), Key::from(plain));
+        let network = Key::builder().network(mapped, 64).finish();
+        assert_eq!(network, Key::from(plain));
+    }
+
+    #[test]
+    fn a_network_keeps_only_its_prefix() {
+        let key = |text: &str, prefix| {
+            Key::builder()
+                .network(text.parse().unwrap(), prefix)
+                .finish()
+        };
+        assert_eq!(
+            key("123:4567:89ab:cdef::", 63).reveal().to_string(),
+            "123:4567:89ab:cdee::/63"
+        );
+        assert_eq!(
+            key("2001:db8:1:2ff::1", 56).reveal().to_string(),
+            "2001:db8:1:200::/56"
+        );
+        assert_ne!(key("2001:db8::", 56), key("2001:db8::", 64));
+        assert_eq!(key("10.1.2.3", 8).reveal().to_string(), "10.0.0.0/8");
+        assert_eq!(key("10.1.2.3", 0), key("192.0.2.1", 0));
+    }
+
+    #[test]
+    fn nesting_keeps_the_borders_of_tuples() {
+        let ab = Key::builder().text("a").text("b").finish();
+        let c = Key::from("c");
+        let bc = Key::builder().text("b").text("c").finish();
+        let left = Key::builder().key(&ab).key(&c).finish();
+        let right = Key::builder().key(&Key::from("a")).key(&bc).finish();
+        assert_ne!(left, right);
+        assert_eq!(left.reveal().to_string(), "(a b) c");
+        assert_eq!(Key::builder().key(&c).finish(), c);
+    }
+
+    #[test]
+    fn no_debug_text_shows_a_value() {
+        let key = Key::from("secret");
+        let shown = format!(
+            "{key:?} {:?} {:?}",
+            key.reveal(),
+            Key::builder().text("secret")
+        );
+        assert!(!shown.contains("secret"));
+    }
+}

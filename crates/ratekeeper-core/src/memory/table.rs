@@ -1,0 +1,538 @@
+//! The table of one counter: keys as 64-bit tags, states as two words, a fixed amount of memory.
+//!
+//! A tag picks a **line** of 64 bytes that holds two entries. Where more keys meet in a line,
+//! overflow lines from a pool are chained to it. A state that has become fresh equals no state, so
+//! its entry is free to be used again in place: nothing collects, scans or keeps time.
+//!
+//! ```text
+//! word 0      head: lock bit | 31 bits of sequence | 32 bits of the next overflow line, plus one
+//! word 1      the versions of the two entries' numbers, 32 bits each
+//! words 2-4   first entry: tag (0 = empty), two words of state
+//! words 5-7   second entry
+//! ```
+//!
+//! # Concurrency
+//!
+//! The lock bit in the head of a chain's first line guards the whole chain, its overflow lines
+//! included. It is taken with Acquire and released with Release, so all other accesses under it
+//! are Relaxed. Whoever locks several chains does so in ascending order of their lines. The pool's
+//! mutex is taken while chains are locked, never the other way round.
+//!
+//! # Bounds
+//!
+//! With M the most keys, there are M / 2 first lines. Once M entries are in use, every insertion
+//! that takes an unused entry also sweeps [`SWEEP`] chains in turn and frees what has become
+//! fresh. An entry in use has been live within the last full turn, of M / 2 / `SWEEP` insertions; so
+//! as long as no more than M keys are live, no more than M + M / 8 entries are in use, and the
+//! pool is large enough for these however they are spread. Only beyond that a live key is evicted.
+
+use crate::algorithm::{Moment, Words};
+use crate::intern;
+use crate::sync::{AtomicU64, Mutex, Ordering, spin_loop, yield_now, zeroed_words};
+
+const LINE: usize = 8;
+const HEAD: usize = 0;
+const VERSIONS: usize = 1;
+const ENTRIES: [usize; 2] = [2, 5];
+
+const LOCKED: u64 = 1;
+const SEQUENCE: u64 = 1 << 1;
+const LINK_SHIFT: u32 = 32;
+
+/// Chains swept by an insertion into a full table.
+const SWEEP: usize = 4;
+
+/// Lines in a chain at most, so that no operation touches more than twice as many entries. With
+/// keyed tags, chains this long do not come up by chance: their probability is below 10^-20.
+const MAX_CHAIN: usize = 16;
+
+/// See the module's documentation.
+pub(super) struct Table {
+    words: Box<[AtomicU64]>,
+    /// Index of the first word of line 0: lines are aligned to their size.
+    origin: usize,
+    /// Lines that tags pick; those behind them are the pool.
+    lines: usize,
+    pool: Mutex<Pool>,
+    /// Entries with a tag. A statistic that triggers sweeping and eviction: Relaxed.
+    used: AtomicU64,
+    /// Where the next sweep begins. Relaxed: any value is as good.
+    hand: AtomicU64,
+    max_keys: u64,
+}
+
+/// Unused overflow lines: those never used, in order, and a list of those given back.
+struct Pool {
+    unused: usize,
+    end: usize,
+    /// Index of the first line given back, plus one; its head's link names the next.
+    freed: u64,
+}
+
+/// The place of an entry: the line it is in and the index of its tag in the words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slot {
+    line: usize,
+    half: usize,
+}
+
+/// An entry as it was read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    pub(super) slot: Slot,
+    pub(super) version: u32,
+    pub(super) words: Words,
+}
+
+/// What an insertion did besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Inserted {
+    /// It reused an entry that had become fresh.
+    Reused,
+    /// It took an unused entry.
+    Taken,
+    /// It replaced a live key.
+    Evicted,
+}
+
+impl Table {
+    /// Creates a table for this many live keys. Memory is taken from the system as keys arrive.
+    pub(super) fn new(max_keys: usize) -> Self {
+        let max_keys = max_keys.max(1);
+        let lines = max_keys.div_ceil(2);
+        let most_used = max_keys + lines.div_ceil(SWEEP) + 1;
+        let pool = most_used.div_ceil(2);
+        let words = zeroed_words((lines + pool + 1) * LINE);
+        // Boxes of words are aligned to 8 bytes; lines shall not lie across two of the cache's.
+        let misplaced = words.as_ptr().addr() / size_of::<AtomicU64>() % LINE;
+        Self {
+            words,
+            origin: (LINE - misplaced) % LINE,
+            lines,
+            pool: Mutex::new(Pool {
+                unused: lines,
+                end: lines + pool,
+                freed: 0,
+            }),
+            used: AtomicU64::new(0),
+            hand: AtomicU64::new(0),
+            max_keys: max_keys as u64,
+        }
+    }
+
+    /// Returns the entries in use; those of keys that have become fresh are among them until they
+    /// are used again.
+    pub(super) fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Returns the line that a tag picks.
+    #[inline]
+    pub(super) fn line_of(&self, tag: u64) -> usize {
+        // The high half of the product spreads tags evenly over any number of lines.
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "less than the number of lines"
+        )]
+        let line = ((u128::from(tag) * self.lines as u128) >> 64) as usize;
+        line
+    }
+
+    #[inline]
+    fn word(&self, line: usize, index: usize) -> &AtomicU64 {
+        &self.words[self.origin + line * LINE + index]
+    }
+
+    #[inline]
+    fn load(&self, line: usize, index: usize) -> u64 {
+        // Relaxed: under the chain's lock.
+        self.word(line, index).load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn store(&self, line: usize, index: usize, value: u64) {
+        // Relaxed: published by the release of the chain's lock.
+        self.word(line, index).store(value, Ordering::Relaxed);
+    }
+
+    /// Locks the chain of a line.
+    #[inline]
+    pub(super) fn lock(&self, line: usize) -> Chain<'_> {
+        let mut turns = 0u32;
+        loop {
+            if let Some(chain) = self.try_lock(line) {
+                return chain;
+            }
+            // A holder is some 20 ns from its release, unless the scheduler took it away.
+            turns += 1;
+            if turns.is_multiple_of(64) {
+                yield_now();
+            } else {
+                spin_loop();
+            }
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self, line: usize) -> Option<Chain<'_>> {
+        let word = self.word(line, HEAD);
+        let head = word.load(Ordering::Relaxed);
+        if head & LOCKED != 0 {
+            return None;
+        }
+        // Acquire pairs with the Release in `Chain::drop`: what was written under the lock is seen.
+        let locked =
+            word.compare_exchange(head, head | LOCKED, Ordering::Acquire, Ordering::Relaxed);
+        locked.is_ok().then_some(Chain {
+            table: self,
+            line,
+            head,
+        })
+    }
+
+    /// Frees entries that have become fresh, in a few chains, once the table is full. Called after
+    /// an insertion took an unused entry, with no chain locked.
+    pub(super) fn sweep(&self, moment: Moment) {
+        if self.used() < self.max_keys {
+            return;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "any position is as good")]
+        let start = self.hand.fetch_add(SWEEP as u64, Ordering::Relaxed) as usize;
+        for step in 0..SWEEP {
+            // A chain that is locked is being used, and will be swept another time.
+            if let Some(mut chain) = self.try_lock(start.wrapping_add(step) % self.lines) {
+                chain.free_fresh(moment);
+            }
+        }
+    }
+
+    fn take_line(&self) -> Option<usize> {
+        let mut pool = lock_pool(&self.pool);
+        if pool.freed != 0 {
+            #[expect(clippy::cast_possible_truncation, reason = "an index of a line")]
+            let line = (pool.freed - 1) as usize;
+            pool.freed = self.load(line, HEAD) >> LINK_SHIFT;
+            self.store(line, HEAD, 0);
+            return Some(line);
+        }
+        (pool.unused < pool.end).then(|| {
+            pool.unused += 1;
+            pool.unused - 1
+        })
+    }
+
+    /// Gives back an overflow line whose entries are empty.
+    fn free_line(&self, line: usize) {
+        let mut pool = lock_pool(&self.pool);
+        self.store(line, HEAD, pool.freed << LINK_SHIFT);
+        pool.freed = line as u64 + 1;
+    }
+}
+
+fn lock_pool(pool: &Mutex<Pool>) -> crate::sync::MutexGuard<'_, Pool> {
+    // Nothing panics while the pool is locked, so a poisoned one is as good as any.
+    pool.lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// A locked chain of lines; unlocked when dropped.
+pub(super) struct Chain<'t> {
+    table: &'t Table,
+    line: usize,
+    /// The head of the first line without the lock bit, as it is to be stored again.
+    head: u64,
+}
+
+impl Drop for Chain<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let link = self.head & !u64::from(u32::MAX);
+        let sequence = self.head.wrapping_add(SEQUENCE) & u64::from(u32::MAX) & !LOCKED;
+        // Release pairs with the Acquire in `Table::try_lock`.
+        self.table
+            .word(self.line, HEAD)
+            .store(link | sequence, Ordering::Release);
+    }
+}
+
+impl Chain<'_> {
+    #[inline]
+    fn next_line(&self, line: usize) -> Option<usize> {
+        let head = if line == self.line {
+            self.head
+        } else {
+            self.table.load(line, HEAD)
+        };
+        let link = (head >> LINK_SHIFT) as usize;
+        link.checked_sub(1)
+    }
+
+    fn set_next_line(&mut self, line: usize, next: Option<usize>) {
+        let link = next.map_or(0, |next| next as u64 + 1) << LINK_SHIFT;
+        if line == self.line {
+            self.head = self.head & u64::from(u32::MAX) | link;
+        } else {
+            self.table.store(line, HEAD, link);
+        }
+    }
+
+    /// Calls `visit` with the chain's slots and their tags until it returns something.
+    #[inline]
+    fn find_slot<R>(&self, mut visit: impl FnMut(Slot, u64) -> Option<R>) -> Option<R> {
+        let mut line = self.line;
+        loop {
+            for (half, index) in ENTRIES.into_iter().enumerate() {
+                let tag = self.table.load(line, index);
+                if let Some(result) = visit(Slot { line, half }, tag) {
+                    return Some(result);
+                }
+            }
+            line = self.next_line(line)?;
+        }
+    }
+
+    fn read(&self, slot: Slot) -> Found {
+        let Slot { line, half } = slot;
+        let index = ENTRIES[half];
+        #[expect(clippy::cast_possible_truncation, reason = "one of the two halves")]
+        let version = (self.table.load(line, VERSIONS) >> (32 * half)) as u32;
+        let words = [
+            self.table.load(line, index + 1),
+            self.table.load(line, index + 2),
+        ];
+        Found {
+            slot,
+            version,
+            words,
+        }
+    }
+
+    /// Returns the entry of a tag.
+    #[inline]
+    pub(super) fn find(&self, tag: u64) -> Option<Found> {
+        self.find_slot(|slot, there| (there == tag).then_some(slot))
+            .map(|slot| self.read(slot))
+    }
+
+    /// Writes the state of an entry.
+    #[inline]
+    pub(super) fn write(&mut self, slot: Slot, version: u32, words: Words) {
+        let Slot { line, half } = slot;
+        let index = ENTRIES[half];
+        let shift = 32 * half;
+        let versions = self.table.load(line, VERSIONS) & !(u64::from(u32::MAX) << shift);
+        self.table
+            .store(line, VERSIONS, versions | u64::from(version) << shift);
+        self.table.store(line, index + 1, words[0]);
+        self.table.store(line, index + 2, words[1]);
+    }
+
+    /// Empties an entry.
+    pub(super) fn remove(&mut self, slot: Slot) {
+        self.table.store(slot.line, ENTRIES[slot.half], 0);
+        self.table.used.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Writes the state of a tag that the chain does not hold.
+    pub(super) fn insert(
+        &mut self,
+        tag: u64,
+        version: u32,
+        words: Words,
+        moment: Moment,
+    ) -> Inserted {
+        let (slot, inserted) = self.vacate(moment);
+        self.table.store(slot.line, ENTRIES[slot.half], tag);
+        self.write(slot, version, words);
+        if inserted == Inserted::Taken {
+            self.table.used.fetch_add(1, Ordering::Relaxed);
+        }
+        inserted
+    }
+
+    /// Finds a place for a new entry: one whose key has become fresh, an empty one, a new line, or
+    /// that of the key whose loss matters least.
+    fn vacate(&mut self, moment: Moment) -> (Slot, Inserted) {
+        let mut empty = None;
+        let mut fresh = None;
+        let mut lines = 1;
+        let mut last = self.line;
+        // The candidate with the lowest rank: not exhausted before exhausted, then nearest to fresh.
+        let mut victim: Option<((bool, u64), Slot)> = None;
+        self.find_slot(|slot, tag| {
+            if slot.line != last {
+                (last, lines) = (slot.line, lines + 1);
+            }
+            if tag == 0 {
+                empty = empty.or(Some(slot));
+                return None;
+            }
+            let found = self.read(slot);
+            let fixed = intern::fixed(found.version)?;
+            if fixed.is_fresh(found.words, moment) {
+                fresh = fresh.or(Some(slot));
+                return None::<()>;
+            }
+            let rank = (
+                fixed.is_exhausted(found.words, moment),
+                fixed.fresh_at(found.words),
+            );
+            if victim.is_none_or(|(lowest, _)| rank < lowest) {
+                victim = Some((rank, slot));
+            }
+            None
+        });
+        if let Some(slot) = fresh {
+            return (slot, Inserted::Reused);
+        }
+        if let Some(slot) = empty {
+            return (slot, Inserted::Taken);
+        }
+        let most_used = self.table.max_keys + self.table.lines.div_ceil(SWEEP) as u64;
+        if self.table.used() < most_used
+            && lines < MAX_CHAIN
+            && let Some(line) = self.table.take_line()
+        {
+            self.set_next_line(last, Some(line));
+            return (Slot { line, half: 0 }, Inserted::Taken);
+        }
+        // Without an empty slot each of the chain's entries was a candidate.
+        let slot = victim.map_or(
+            Slot {
+                line: self.line,
+                half: 0,
+            },
+            |(_, slot)| slot,
+        );
+        (slot, Inserted::Evicted)
+    }
+
+    /// Empties the entries that have become fresh and gives back the overflow lines left empty.
+    fn free_fresh(&mut self, moment: Moment) {
+        let mut before = self.line;
+        let mut next = Some(self.line);
+        while let Some(line) = next {
+            next = self.next_line(line);
+            let mut kept = false;
+            for (half, index) in ENTRIES.into_iter().enumerate() {
+                if self.table.load(line, index) == 0 {
+                    continue;
+                }
+                let found = self.read(Slot { line, half });
+                let fresh = intern::fixed(found.version)
+                    .is_none_or(|fixed| fixed.is_fresh(found.words, moment));
+                if fresh {
+                    self.remove(found.slot);
+                } else {
+                    kept = true;
+                }
+            }
+            if line != self.line && !kept {
+                self.set_next_line(before, next);
+                self.table.free_line(line);
+            } else {
+                before = line;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::Fixed;
+    use crate::limit::{Limit, Numbers};
+    use crate::quota::Quota;
+
+    /// Tags spread over the lines as a hash would spread them.
+    fn tag(key: u64) -> u64 {
+        key.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ key << 7 | 1
+    }
+
+    fn numbers() -> (Fixed, u32) {
+        let limit = Limit::fixed_window("table", Quota::per_second(1)).unwrap();
+        let Numbers::Fixed { fixed, version } = *limit.numbers() else {
+            panic!("a log")
+        };
+        (fixed, version)
+    }
+
+    fn insert(table: &Table, key: u64, now: u64) -> Inserted {
+        let (fixed, version) = numbers();
+        let moment = Moment::at(now);
+        let words = fixed.admit([0, 0], moment, 1).unwrap();
+        let mut chain = table.lock(table.line_of(tag(key)));
+        assert!(chain.find(tag(key)).is_none());
+        let inserted = chain.insert(tag(key), version, words, moment);
+        drop(chain);
+        if inserted == Inserted::Taken {
+            table.sweep(moment);
+        }
+        inserted
+    }
+
+    fn holds(table: &Table, key: u64) -> bool {
+        table.lock(table.line_of(tag(key))).find(tag(key)).is_some()
+    }
+
+    #[test]
+    fn nothing_is_lost_up_to_the_most_keys() {
+        for max_keys in [1, 2, 3, 10, 100, 1_000, 10_000] {
+            let table = Table::new(max_keys);
+            for key in 0..max_keys as u64 {
+                assert_ne!(insert(&table, key, 5), Inserted::Evicted);
+            }
+            assert!((0..max_keys as u64).all(|key| holds(&table, key)));
+            assert_eq!(table.used(), max_keys as u64);
+        }
+    }
+
+    #[test]
+    fn all_keys_of_one_line_are_kept_while_the_chain_lasts() {
+        let table = Table::new(100);
+        let (_, version) = numbers();
+        for key in 1..=2 * MAX_CHAIN as u64 {
+            let mut chain = table.lock(0);
+            assert_eq!(
+                chain.insert(key, version, [5, 1], Moment::at(5)),
+                Inserted::Taken
+            );
+        }
+        let mut chain = table.lock(0);
+        assert_eq!(
+            chain.insert(1_000, version, [5, 1], Moment::at(5)),
+            Inserted::Evicted
+        );
+    }
+
+    #[test]
+    fn live_keys_are_never_lost_however_many_have_come_and_gone() {
+        // Every key lives for a second; a thousand are live at any time, a hundred thousand pass.
+        let table = Table::new(1_000);
+        for key in 0..100_000 {
+            assert_ne!(
+                insert(&table, key, key * 1_000_000),
+                Inserted::Evicted,
+                "key {key}"
+            );
+        }
+        assert!(table.used() <= 1_126, "{}", table.used());
+        assert!((99_001..100_000).all(|key| holds(&table, key)));
+    }
+
+    #[test]
+    fn beyond_the_most_keys_memory_stays_and_the_excess_is_evicted() {
+        let table = Table::new(1_000);
+        let evicted = (0..20_000)
+            .filter(|key| insert(&table, *key, 5) == Inserted::Evicted)
+            .count();
+        assert!(table.used() <= 1_000 + 126 + 500, "{}", table.used());
+        assert_eq!(evicted as u64 + table.used(), 20_000);
+    }
+
+    #[test]
+    fn lines_are_aligned_to_their_size() {
+        let table = Table::new(1_000);
+        assert_eq!(std::ptr::from_ref(table.word(3, 0)).addr() % 64, 0);
+    }
+}

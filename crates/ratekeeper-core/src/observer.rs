@@ -1,0 +1,47 @@
+//! A hook for those who want to know what a limiter does.
+
+use std::fmt;
+
+use crate::claim::Mode;
+use crate::decision::Outcome;
+use crate::limit::Limit;
+use crate::store::StoreError;
+
+/// Told what happens; every method does nothing unless overridden.
+///
+/// Methods are called while a request waits for its decision: they return quickly and do not
+/// block. They never see a key.
+pub trait Observer: Send + Sync + 'static {
+    /// A limit decided on a request. `allowed` is its own opinion; what became of the request
+    /// depends on the other limits and on the mode.
+    fn decided(&self, limit: &Limit, mode: Mode, outcome: &Outcome) {
+        let _ = (limit, mode, outcome);
+    }
+
+    /// A store at its bound forgot a live key of this limit to make room.
+    fn evicted(&self, limit: &Limit) {
+        let _ = limit;
+    }
+
+    /// Settling a request came to more than the limit's debt allows; the rest was not charged.
+    fn clipped(&self, limit: &Limit, units: u64) {
+        let _ = (limit, units);
+    }
+
+    /// A store could not decide.
+    fn store_failed(&self, error: &StoreError) {
+        let _ = error;
+    }
+}
+
+/// An observer that ignores everything.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoObserver;
+
+impl Observer for NoObserver {}
+
+impl fmt::Debug for dyn Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("dyn Observer")
+    }
+}

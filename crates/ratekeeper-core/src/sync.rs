@@ -1,0 +1,30 @@
+//! Atomics from one place, so that a model checker can stand in for them.
+
+#[cfg(ratekeeper_loom)]
+pub(crate) use loom::hint::spin_loop;
+#[cfg(ratekeeper_loom)]
+pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
+#[cfg(ratekeeper_loom)]
+pub(crate) use loom::sync::{Mutex, MutexGuard};
+#[cfg(ratekeeper_loom)]
+pub(crate) use loom::thread::yield_now;
+#[cfg(not(ratekeeper_loom))]
+pub(crate) use std::hint::spin_loop;
+#[cfg(not(ratekeeper_loom))]
+pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(not(ratekeeper_loom))]
+pub(crate) use std::sync::{Mutex, MutexGuard};
+#[cfg(not(ratekeeper_loom))]
+pub(crate) use std::thread::yield_now;
+
+/// Returns zeroed words. Large requests get memory that the system hands out page by page as the
+/// words are first written.
+#[cfg(not(ratekeeper_loom))]
+pub(crate) fn zeroed_words(count: usize) -> Box<[AtomicU64]> {
+    bytemuck::allocation::zeroed_slice_box(count)
+}
+
+#[cfg(ratekeeper_loom)]
+pub(crate) fn zeroed_words(count: usize) -> Box<[AtomicU64]> {
+    (0..count).map(|_| AtomicU64::new(0)).collect()
+}

@@ -1,0 +1,1 @@
+//! Examples of Ratekeeper, one file each beside this package; see `README.md`.
