@@ -16,6 +16,9 @@ pub use error::{KeyError, KeyErrorKind};
 pub use extract::{KeyExtractor, Keyed};
 #[cfg(feature = "axum")]
 pub use keys::MatchedRoute;
-pub use keys::{Extension, Global, Header, Method, Normalized, TextExtractor, by_extension};
+pub use keys::{
+    BearerToken, Cookie, Extension, Global, GrpcMethod, GrpcService, Header, Host, Method,
+    Normalized, Query, TextExtractor, by_extension,
+};
 pub use ratekeeper_core::{Key, KeyBuilder};
 pub use warning::{Warning, WarningKind};

@@ -230,7 +230,11 @@ impl KeyExtractor for ClientIp {
     }
 
     fn name(&self) -> String {
-        super::name_with_prefixes("ip", self.prefixes)
+        if self.prefixes == Prefixes::default() {
+            "ip".to_owned()
+        } else {
+            format!("ip:{}", self.prefixes)
+        }
     }
 
     fn warnings(&self) -> Vec<Warning> {

@@ -16,12 +16,3 @@ pub use networks::{NetworkError, NetworkErrorKind, Networks};
 pub use peer::{Peer, PeerAddr, SocketPeer, UnixPeer};
 pub use prefixes::{PrefixError, Prefixes};
 pub use source::Source;
-
-/// Returns an extractor's registered name, with its prefixes where they are not the default.
-fn name_with_prefixes(name: &str, prefixes: Prefixes) -> String {
-    if prefixes == Prefixes::default() {
-        name.to_owned()
-    } else {
-        format!("{name}:{prefixes}")
-    }
-}

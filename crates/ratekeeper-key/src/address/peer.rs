@@ -18,7 +18,7 @@ use crate::{KeyError, KeyExtractor, Keyed};
 /// let mut request = http::Request::new(());
 /// request.extensions_mut().insert(PeerAddr("203.0.113.9:4711".parse().unwrap()));
 /// let (parts, ()) = request.into_parts();
-/// assert!(matches!(Peer::new().extract(&parts), Keyed::Key(key) if key.reveal().to_string() == "203.0.113.9"));
+/// assert!(matches!(Peer.extract(&parts), Keyed::Key(key) if key.reveal().to_string() == "203.0.113.9"));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PeerAddr(pub SocketAddr);
@@ -115,33 +115,17 @@ fn of_tonic(_: &Extensions) -> Option<SocketPeer> {
     None
 }
 
-/// Keys by the socket peer, IPv4 whole and IPv6 by its /64.
+/// Keys by the socket peer, IPv4 whole and IPv6 by its /64. Registered as `peer`.
 ///
-/// Behind a proxy that is the proxy, for everybody: use [`ClientIp`](crate::ClientIp) there.
-/// Registered as `peer`.
+/// Behind a proxy that is the proxy, for everybody: use [`ClientIp`](crate::ClientIp) there, and
+/// [`ClientIp::direct`](crate::ClientIp::direct) for other prefixes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Peer {
-    prefixes: Prefixes,
-}
-
-impl Peer {
-    /// Returns the extractor with the default prefixes.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Replaces the prefixes.
-    #[must_use]
-    pub fn with_prefixes(self, prefixes: Prefixes) -> Self {
-        Self { prefixes }
-    }
-}
+pub struct Peer;
 
 impl KeyExtractor for Peer {
     fn extract(&self, parts: &Parts) -> Keyed {
         match SocketPeer::of(&parts.extensions) {
-            Some(SocketPeer::Address(address)) => Keyed::Key(self.prefixes.key(address)),
+            Some(SocketPeer::Address(address)) => Keyed::Key(Prefixes::HOST.key(address)),
             Some(SocketPeer::Unix) => Keyed::Failed(KeyError::no_address()),
             None => Keyed::Failed(KeyError::missing_peer()),
         }
@@ -152,6 +136,6 @@ impl KeyExtractor for Peer {
     }
 
     fn name(&self) -> String {
-        super::name_with_prefixes("peer", self.prefixes)
+        "peer".to_owned()
     }
 }

@@ -2,6 +2,7 @@
 
 use http::request::Parts;
 
+use super::OTHER;
 use crate::{KeyExtractor, Keyed};
 
 /// Keys by the request method; `HEAD` counts as `GET`. Registered as `method`.
@@ -16,7 +17,7 @@ impl KeyExtractor for Method {
             "HEAD" => "GET",
             known @ ("GET" | "POST" | "PUT" | "DELETE" | "PATCH" | "OPTIONS" | "CONNECT"
             | "TRACE") => known,
-            _ => "other",
+            _ => OTHER,
         }
         .into()
     }

@@ -8,5 +8,6 @@
 mod address_table;
 mod client_ip;
 mod extractors;
+mod identities;
 mod networks;
 mod support;
