@@ -2,7 +2,9 @@
 
 mod address;
 mod combine;
+mod diagnosis;
 mod error;
+mod exempt;
 mod extract;
 mod keys;
 mod warning;
@@ -12,7 +14,9 @@ pub use address::{
     Prefixes, SocketPeer, Source, UnixPeer,
 };
 pub use combine::{ByFn, OnFailure, Or, WithFailure, by_fn};
+pub use diagnosis::{Diagnosis, KeyShare, SelfCheck};
 pub use error::{KeyError, KeyErrorKind};
+pub use exempt::{Exemptions, is_preflight};
 pub use extract::{KeyExtractor, Keyed};
 #[cfg(feature = "axum")]
 pub use keys::MatchedRoute;

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::walk::{self, Walk};
 use super::{Networks, Prefixes, SocketPeer, Source, entry, forwarded};
-use crate::{KeyError, KeyExtractor, Keyed, Warning};
+use crate::{Diagnosis, KeyError, KeyExtractor, Keyed, SelfCheck, Warning};
 
 /// Keys by the client's address, which trusted proxies name in one configured header field.
 ///
@@ -177,6 +177,19 @@ impl ClientIp {
             _ => Walk::at(only(lines).or(peer)),
         }
     }
+
+    /// Tells the self-diagnosis what this request says about the proxies.
+    #[cold]
+    fn watch(&self, peer: SocketPeer, headers: &HeaderMap, walk: Walk, check: &SelfCheck) {
+        let trust = self.proxies.as_ref().map(|proxies| &proxies.trust);
+        match trust.filter(|trust| trust.believes(peer.address(), self.unix_sockets)) {
+            Some(Trust::Networks { networks, .. }) if networks.is_everything() => {
+                check.report(Diagnosis::EverybodyTrusted);
+            }
+            Some(_) => check.note_trust(walk.all_trusted),
+            None => peer.watch(headers, check),
+        }
+    }
 }
 
 impl Trust {
@@ -216,10 +229,16 @@ impl Default for ClientIp {
 
 impl KeyExtractor for ClientIp {
     fn extract(&self, parts: &Parts) -> Keyed {
+        let check = SelfCheck::global();
         let Some(peer) = SocketPeer::of(&parts.extensions) else {
+            check.report(Diagnosis::NoPeer);
             return Keyed::Failed(KeyError::missing_peer());
         };
-        match self.resolve(peer, &parts.headers) {
+        let walk = self.walk(peer, &parts.headers);
+        if check.watches_proxies() {
+            self.watch(peer, &parts.headers, walk, check);
+        }
+        match walk.address {
             Some(address) => Keyed::Key(self.prefixes.key(address)),
             None => Keyed::Failed(KeyError::no_address()),
         }
@@ -249,5 +268,84 @@ impl KeyExtractor for ClientIp {
                 .collect(),
             _ => Vec::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::header::FORWARDED;
+
+    use super::*;
+
+    /// Returns what the self-diagnosis says after one request, or after a thousand.
+    fn diagnosed(by_ip: &ClientIp, peer: &str, typed: &str, requests: u32) -> Option<Diagnosis> {
+        let check = SelfCheck::new();
+        let peer = SocketPeer::from(peer.parse::<IpAddr>().unwrap());
+        let mut headers = HeaderMap::new();
+        headers.insert("x-forwarded-for", typed.parse().unwrap());
+        headers.insert(FORWARDED, format!("for={typed}").parse().unwrap());
+        for _ in 0..requests {
+            by_ip.watch(peer, &headers, by_ip.walk(peer, &headers), &check);
+        }
+        check.take()
+    }
+
+    fn behind(networks: &str) -> ClientIp {
+        ClientIp::behind(Source::XForwardedFor, networks.parse().unwrap())
+    }
+
+    #[test]
+    fn an_untrusted_proxy_is_told_and_a_trusted_one_is_not() {
+        let told = Some(Diagnosis::UntrustedProxy);
+        assert_eq!(
+            diagnosed(&ClientIp::direct(), "10.0.0.2", "203.0.113.9", 1),
+            told
+        );
+        assert_eq!(
+            diagnosed(&behind("10.1.0.0/16"), "10.0.0.2", "203.0.113.9", 1),
+            told
+        );
+        assert_eq!(
+            diagnosed(&behind("10.0.0.0/16"), "10.0.0.2", "203.0.113.9", 1_000),
+            None
+        );
+        let hops = |hops| ClientIp::behind_hops(Source::XForwardedFor, hops);
+        assert_eq!(diagnosed(&hops(0), "10.0.0.2", "203.0.113.9", 1), told);
+        assert_eq!(diagnosed(&hops(1), "10.0.0.2", "203.0.113.9", 1_000), None);
+    }
+
+    #[test]
+    fn strangers_who_type_the_field_do_not_make_a_proxy_until_nearly_all_do() {
+        assert_eq!(
+            diagnosed(&ClientIp::direct(), "198.51.100.7", "203.0.113.9", 999),
+            None
+        );
+        let told = Some(Diagnosis::UntrustedProxy);
+        assert_eq!(
+            diagnosed(&ClientIp::direct(), "198.51.100.7", "203.0.113.9", 1_000),
+            told
+        );
+    }
+
+    #[test]
+    fn trusting_everybody_is_told() {
+        let told = Some(Diagnosis::EverybodyTrusted);
+        assert_eq!(
+            diagnosed(&behind("0.0.0.0/0"), "198.51.100.7", "203.0.113.9", 1),
+            told
+        );
+        assert_eq!(
+            diagnosed(&behind("10.0.0.0/8"), "10.0.0.2", "10.0.0.3", 1_000),
+            told
+        );
+        assert_eq!(
+            diagnosed(
+                &behind("10.0.0.0/8").max_hops(1),
+                "10.0.0.2",
+                "10.0.0.3",
+                1_000
+            ),
+            None
+        );
     }
 }

@@ -2,11 +2,12 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use http::Extensions;
+use http::header::FORWARDED;
 use http::request::Parts;
+use http::{Extensions, HeaderMap};
 
 use super::Prefixes;
-use crate::{KeyError, KeyExtractor, Keyed};
+use crate::{Diagnosis, KeyError, KeyExtractor, Keyed, SelfCheck};
 
 /// The peer's address, put into the request's extensions by a server of your own.
 ///
@@ -60,6 +61,23 @@ impl SocketPeer {
             Self::Address(address) => Some(address),
             Self::Unix => None,
         }
+    }
+
+    /// Tells the self-diagnosis whether this peer, whom nobody trusts, behaves like a proxy.
+    pub(super) fn watch(self, headers: &HeaderMap, check: &SelfCheck) {
+        let forwards = headers.contains_key("x-forwarded-for") || headers.contains_key(FORWARDED);
+        check.note_untrusted_proxy(forwards, self.address().is_none_or(is_private));
+    }
+}
+
+/// Returns whether the address belongs to no host on the internet.
+fn is_private(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => {
+            let shared = matches!(v4.octets(), [100, 64..128, ..]);
+            v4.is_loopback() || v4.is_private() || v4.is_link_local() || shared
+        }
+        IpAddr::V6(v6) => v6.is_loopback() || v6.is_unique_local() || v6.is_unicast_link_local(),
     }
 }
 
@@ -124,10 +142,17 @@ pub struct Peer;
 
 impl KeyExtractor for Peer {
     fn extract(&self, parts: &Parts) -> Keyed {
-        match SocketPeer::of(&parts.extensions) {
-            Some(SocketPeer::Address(address)) => Keyed::Key(Prefixes::HOST.key(address)),
-            Some(SocketPeer::Unix) => Keyed::Failed(KeyError::no_address()),
-            None => Keyed::Failed(KeyError::missing_peer()),
+        let check = SelfCheck::global();
+        let Some(peer) = SocketPeer::of(&parts.extensions) else {
+            check.report(Diagnosis::NoPeer);
+            return Keyed::Failed(KeyError::missing_peer());
+        };
+        if check.watches_proxies() {
+            peer.watch(&parts.headers, check);
+        }
+        match peer {
+            SocketPeer::Address(address) => Keyed::Key(Prefixes::HOST.key(address)),
+            SocketPeer::Unix => Keyed::Failed(KeyError::no_address()),
         }
     }
 

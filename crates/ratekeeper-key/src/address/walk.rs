@@ -19,6 +19,7 @@ pub(crate) fn through_networks(
     trusted: &Networks,
     max_hops: u32,
 ) -> Walk {
+    let mut all_trusted = false;
     for (hops, entry) in (1..).zip(entries) {
         let Some(address) = entry else {
             return Walk::at(candidate);
@@ -27,10 +28,11 @@ pub(crate) fn through_networks(
         if hops >= max_hops || !trusted.contains(address) {
             return Walk::at(candidate);
         }
+        all_trusted = true;
     }
     Walk {
         address: candidate,
-        all_trusted: true,
+        all_trusted,
     }
 }
 
@@ -50,8 +52,7 @@ pub(crate) fn through_hops(
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Walk {
     pub(crate) address: Option<IpAddr>,
-    /// Whether the walk ran out of entries among trusted proxies.
-    #[expect(dead_code, reason = "read by the self-diagnosis, which follows")]
+    /// Whether there were entries and all of them named trusted proxies.
     pub(crate) all_trusted: bool,
 }
 

@@ -7,6 +7,7 @@
 
 mod address_table;
 mod client_ip;
+mod exempt;
 mod extractors;
 mod identities;
 mod networks;
