@@ -101,12 +101,31 @@ impl<A: KeyExtractor, B: KeyExtractor> KeyExtractor for Or<A, B> {
     }
 
     fn name(&self) -> String {
-        format!("{} or {}", self.first.name(), self.second.name())
+        format!(
+            "{} or {}",
+            operand(self.first.name()),
+            operand(self.second.name())
+        )
     }
 
     fn warnings(&self) -> Vec<Warning> {
         [self.first.warnings(), self.second.warnings()].concat()
     }
+}
+
+/// Groups the text of an extractor that has a failure policy: `or` binds more closely.
+fn operand(name: String) -> String {
+    if has_policy(&name) {
+        format!("({name})")
+    } else {
+        name
+    }
+}
+
+/// Returns whether the text of an extractor ends with a failure policy that is not in parentheses.
+fn has_policy(name: &str) -> bool {
+    name.rsplit_once(" else ")
+        .is_some_and(|(_, policy)| !policy.contains(')'))
 }
 
 /// What happens to a request without a key.
@@ -120,6 +139,17 @@ pub enum OnFailure {
     Shared,
     /// The rule does not apply. Whoever leaves the identity out is unlimited; gives a warning.
     Exempt,
+}
+
+/// Prints the policy as it stands in the text of an extractor: the status, `shared` or `exempt`.
+impl fmt::Display for OnFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refuse(status) => f.write_str(status.as_str()),
+            Self::Shared => f.write_str("shared"),
+            Self::Exempt => f.write_str("exempt"),
+        }
+    }
 }
 
 /// An extractor with a failure policy of its own; made by [`KeyExtractor::on_failure`].
@@ -152,7 +182,7 @@ impl<E: KeyExtractor> KeyExtractor for WithFailure<E> {
     }
 
     fn name(&self) -> String {
-        self.extractor.name()
+        format!("{} else {}", operand(self.extractor.name()), self.policy)
     }
 
     fn warnings(&self) -> Vec<Warning> {

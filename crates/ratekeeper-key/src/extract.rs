@@ -1,5 +1,6 @@
 //! The trait that turns a request into a key, and what it answers.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -152,6 +153,13 @@ pub trait KeyExtractor: Send + Sync + 'static {
         Self: Sized,
     {
         WithFailure::new(self, policy)
+    }
+}
+
+/// Prints the extractor's name.
+impl fmt::Debug for dyn KeyExtractor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeyExtractor({})", self.name())
     }
 }
 

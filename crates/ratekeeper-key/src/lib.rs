@@ -7,6 +7,7 @@ mod error;
 mod exempt;
 mod extract;
 mod keys;
+mod registry;
 mod warning;
 
 pub use address::{
@@ -25,4 +26,5 @@ pub use keys::{
     Normalized, Query, TextExtractor, by_extension,
 };
 pub use ratekeeper_core::{Key, KeyBuilder};
+pub use registry::{ExtractorError, ExtractorErrorKind, Registry};
 pub use warning::{Warning, WarningKind};

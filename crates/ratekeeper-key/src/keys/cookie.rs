@@ -7,7 +7,7 @@ use http::StatusCode;
 use http::header::COOKIE;
 use http::request::Parts;
 
-use super::percent::{decode, same};
+use super::percent::{decode, encode, same};
 use super::text::{TextExtractor, keyed};
 use crate::{KeyError, KeyExtractor, Keyed};
 
@@ -67,6 +67,6 @@ impl KeyExtractor for Cookie {
     }
 
     fn name(&self) -> String {
-        format!("cookie:{}", self.name)
+        format!("cookie:{}", encode(&self.name))
     }
 }

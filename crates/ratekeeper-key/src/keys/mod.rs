@@ -8,7 +8,7 @@ mod grpc;
 mod header;
 mod host;
 mod method;
-mod percent;
+pub(crate) mod percent;
 mod query;
 #[cfg(feature = "axum")]
 mod route;

@@ -1,13 +1,14 @@
 //! Percent-encoding, undone the way that forms and cookies are read.
 
 use std::borrow::Cow;
+use std::fmt::Write;
 
 /// Undoes percent-encoding, and `+` for a space where that is meant. What is no valid escape stays
 /// as it is. Returns `None` where the result is not UTF-8.
 ///
 /// The application takes `%61bc` and `abc` for the same value, so they have to be one key:
 /// otherwise one value could be spelled in 2^n ways, each with a budget of its own.
-pub(super) fn decode(text: &str, plus_is_space: bool) -> Option<Cow<'_, str>> {
+pub(crate) fn decode(text: &str, plus_is_space: bool) -> Option<Cow<'_, str>> {
     let special = |byte| byte == b'%' || (plus_is_space && byte == b'+');
     if !text.bytes().any(special) {
         return Some(Cow::Borrowed(text));
@@ -29,6 +30,19 @@ pub(super) fn decode(text: &str, plus_is_space: bool) -> Option<Cow<'_, str>> {
         });
     }
     String::from_utf8(plain).ok().map(Cow::Owned)
+}
+
+/// Encodes everything but letters, digits and `-._~`, for names in the text of an extractor.
+pub(super) fn encode(name: &str) -> String {
+    name.bytes().fold(String::new(), |mut text, byte| {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            _ = write!(text, "%{byte:02X}");
+        }
+        text
+    })
 }
 
 /// Returns the byte that the two hexadecimal digits in front stand for.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::request::Parts;
 
-use super::percent::{decode, same};
+use super::percent::{decode, encode, same};
 use super::text::{TextExtractor, keyed};
 use crate::{KeyError, KeyExtractor, Keyed};
 
@@ -50,6 +50,6 @@ impl KeyExtractor for Query {
     }
 
     fn name(&self) -> String {
-        format!("query:{}", self.name)
+        format!("query:{}", encode(&self.name))
     }
 }

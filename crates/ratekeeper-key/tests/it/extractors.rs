@@ -288,10 +288,13 @@ fn a_failure_is_refused_shared_or_exempt_as_configured() {
 fn a_shared_extractor_says_what_the_extractor_says() {
     let shared: Arc<dyn KeyExtractor> = Arc::new(Global.on_failure(OnFailure::Exempt));
     assert_eq!(shared.extract(&request(None, &[])), Keyed::Key(Key::GLOBAL));
-    assert_eq!(shared.name(), "global");
+    assert_eq!(shared.name(), "global else exempt");
     assert!(!shared.client_chosen());
     assert_eq!(shared.warnings().len(), 1);
-    assert_eq!((Arc::clone(&shared), shared).name(), "(global, global)");
+    assert_eq!(
+        (Arc::clone(&shared), shared).name(),
+        "(global else exempt, global else exempt)"
+    );
 }
 
 #[test]

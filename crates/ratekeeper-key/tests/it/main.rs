@@ -6,9 +6,12 @@
 )]
 
 mod address_table;
+mod any_input;
 mod client_ip;
 mod exempt;
 mod extractors;
 mod identities;
 mod networks;
+mod properties;
+mod registry;
 mod support;
