@@ -429,6 +429,25 @@ mod tests {
     }
 
     #[test]
+    fn votes_for_an_earlier_key_do_not_hide_a_later_one() {
+        let (check, share) = (SelfCheck::new(), KeyShare::new());
+        for n in 0..20_000u64 {
+            let (name, of_hundred) = if n < 14_000 {
+                ("earlier", 89)
+            } else {
+                ("later", 95)
+            };
+            let key = if n % 100 < of_hundred {
+                Key::from(name)
+            } else {
+                Key::from(n)
+            };
+            share.note(&key, &check);
+        }
+        assert_eq!(taken(&check), [Diagnosis::OneKey]);
+    }
+
+    #[test]
     fn a_request_that_the_same_rules_charge_twice_is_told() {
         let check = SelfCheck::new();
         let mut extensions = Extensions::new();

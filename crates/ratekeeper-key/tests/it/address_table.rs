@@ -115,6 +115,8 @@ fn forwarded_is_read_strictly() {
         (&[r#"for="203\.0.113.9""#], CLIENT),
         (&[r#"foo="\",for=1.1.1.1";for=203.0.113.9"#], CLIENT),
         (&[r#"foo="\\";for=203.0.113.9"#], CLIENT),
+        (&[r#"foo="a,b\"c,d";for=203.0.113.9"#], CLIENT),
+        (&[r#"foo="a,\\\"b";for=203.0.113.9"#], CLIENT),
         (&[r#"for=1.1.1.1;foo="\\", for=203.0.113.9"#], CLIENT),
         // An open quote on a line leaves nothing on it to rely on; other lines are not touched.
         (&[r#"for="1.1.1.1, for=203.0.113.9"#], PEER),

@@ -6,6 +6,7 @@
 )]
 
 mod address_table;
+mod allocations;
 mod any_input;
 mod client_ip;
 mod exempt;
