@@ -8,6 +8,12 @@ use sha2::{Digest, Sha256};
 /// Bytes of encoded parts that a key holds before it is digested.
 const INLINE: usize = 46;
 
+/// Words of 64 bits in a key. What is not used for parts is zero, but for the length in the last byte.
+const WORDS: usize = 6;
+
+/// Index of the byte that holds the number of encoded bytes.
+const LENGTH: usize = 47;
+
 /// Bytes of one encoded part that are not its value: the kind and the length.
 const PART_HEADER: usize = 2;
 
@@ -48,17 +54,14 @@ mod kind {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
-    length: u8,
-    /// Invariant: bytes from `length` on are zero, so that the derived comparisons are right.
-    bytes: [u8; INLINE + 1],
+    /// The encoded parts, then zeros, then their length in the last byte; so the derived comparisons
+    /// are right, and a hash can take whole words. They hold bytes in their order in memory.
+    words: [u64; WORDS],
 }
 
 impl Key {
     /// The key of a limit that everybody shares.
-    pub const GLOBAL: Self = Self {
-        length: 0,
-        bytes: [0; INLINE + 1],
-    };
+    pub const GLOBAL: Self = Self { words: [0; WORDS] };
 
     /// Starts a key of several parts.
     pub fn builder() -> KeyBuilder {
@@ -73,7 +76,72 @@ impl Key {
     /// The encoding is injective and stable, which makes it fit for stores that outlive a process.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.length)]
+        let bytes: &[u8; 8 * WORDS] = bytemuck::cast_ref(&self.words);
+        &bytes[..usize::from(bytes[LENGTH])]
+    }
+
+    /// Returns the words that [`as_bytes`](Self::as_bytes) lies in, the first byte lowest. The
+    /// highest byte of the last one is the number of bytes; those in between are zero.
+    #[inline]
+    pub(crate) fn words(&self) -> [u64; WORDS] {
+        self.words.map(u64::from_le)
+    }
+
+    #[inline]
+    fn bytes_mut(&mut self) -> &mut [u8; 8 * WORDS] {
+        bytemuck::cast_mut(&mut self.words)
+    }
+
+    /// Creates a key of one part of at most 44 bytes.
+    #[inline]
+    fn of_short(kind: u8, value: &[u8]) -> Self {
+        let mut key = Self::GLOBAL;
+        let bytes = key.bytes_mut();
+        let end = PART_HEADER + value.len();
+        bytes[PART_HEADER..end].copy_from_slice(value);
+        let length = value.len().to_le_bytes()[0];
+        bytes[..PART_HEADER].copy_from_slice(&[kind, length]);
+        bytes[LENGTH] = end.to_le_bytes()[0];
+        key
+    }
+
+    /// Creates a key of one part of any length.
+    #[inline]
+    fn of_bytes(kind: u8, value: &[u8]) -> Self {
+        if value.len() <= INLINE - PART_HEADER {
+            Self::of_short(kind, value)
+        } else {
+            Self::builder().part(kind, value).finish()
+        }
+    }
+
+    /// Creates a key of one part whose value lies in `value`, the first byte lowest: at most 14
+    /// bytes, the others zero.
+    #[inline]
+    fn of_part(kind: u8, value: u128, length: u8) -> Self {
+        let encoded = value << (8 * PART_HEADER) | u128::from(length) << 8 | u128::from(kind);
+        #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
+        let (low, high) = (encoded as u64, (encoded >> 64) as u64);
+        let length = u64::from(length) + PART_HEADER as u64;
+        Self {
+            words: [low, high, 0, 0, 0, length << 56].map(u64::to_le),
+        }
+    }
+
+    /// Returns a number below `parts` (which is at least one) that follows from the key and a secret.
+    ///
+    /// It is the same on every machine that knows the secret and spreads keys evenly, so it picks
+    /// stable shares of them. It costs one SHA-256.
+    #[must_use]
+    pub fn part_of(&self, parts: u32, secret: &[u8]) -> u32 {
+        let mut digest = Sha256::new();
+        digest.update((secret.len() as u64).to_be_bytes());
+        digest.update(secret);
+        digest.update(self.as_bytes());
+        let number = digest.finalize().iter().take(4).fold(0, |number, byte| number << 8 | u32::from(*byte));
+        // The high half of the product is below `parts`.
+        let product = u64::from(number) * u64::from(parts.max(1));
+        u32::try_from(product >> 32).unwrap_or(0)
     }
 
     /// Returns a view that prints the key's parts.
@@ -114,8 +182,9 @@ impl From<&Self> for Key {
 }
 
 impl From<&str> for Key {
+    #[inline]
     fn from(text: &str) -> Self {
-        Self::builder().text(text).finish()
+        Self::of_bytes(kind::TEXT, text.as_bytes())
     }
 }
 
@@ -133,27 +202,35 @@ impl From<&String> for Key {
 
 impl From<&[u8]> for Key {
     fn from(bytes: &[u8]) -> Self {
-        Self::builder().bytes(bytes).finish()
+        Self::of_bytes(kind::BYTES, bytes)
     }
 }
 
 impl From<u64> for Key {
+    #[inline]
     fn from(number: u64) -> Self {
-        Self::builder().number(number).finish()
+        Self::of_part(kind::NUMBER, number.swap_bytes().into(), 8)
     }
 }
 
 impl From<IpAddr> for Key {
     /// Keys the single host, as [`KeyBuilder::address`] does. Clients that own a whole IPv6 prefix
     /// are keyed by [`KeyBuilder::network`].
+    #[inline]
     fn from(address: IpAddr) -> Self {
-        Self::builder().address(address).finish()
+        match address {
+            IpAddr::V4(v4) => Self::from(v4),
+            IpAddr::V6(_) => Self::builder().address(address).finish(),
+        }
     }
 }
 
 impl From<Ipv4Addr> for Key {
+    #[inline]
     fn from(address: Ipv4Addr) -> Self {
-        Self::from(IpAddr::V4(address))
+        let octets = u128::from(address.to_bits().swap_bytes());
+        // All 32 bits of it, then the octets.
+        Self::of_part(kind::IPV4, octets << 8 | 32, 5)
     }
 }
 
@@ -230,13 +307,7 @@ impl KeyBuilder {
         match self.digest {
             None => self.key,
             Some(digest) => {
-                let mut key = Key::GLOBAL;
-                let hash = digest.finalize();
-                key.bytes[0] = kind::DIGEST;
-                key.bytes[1] = 32;
-                key.bytes[PART_HEADER..PART_HEADER + 32].copy_from_slice(&hash);
-                key.length = 34;
-                key
+                Key::of_short(kind::DIGEST, &digest.finalize())
             }
         }
     }
@@ -273,11 +344,12 @@ impl KeyBuilder {
             digest.update(bytes);
             return;
         }
-        let start = usize::from(self.key.length);
+        let start = self.key.as_bytes().len();
         let end = start + bytes.len();
         if end <= INLINE {
-            self.key.bytes[start..end].copy_from_slice(bytes);
-            self.key.length = end.to_le_bytes()[0];
+            let key = self.key.bytes_mut();
+            key[start..end].copy_from_slice(bytes);
+            key[LENGTH] = end.to_le_bytes()[0];
         } else {
             let mut digest = Sha256::new();
             digest.update(self.key.as_bytes());
@@ -383,6 +455,27 @@ mod tests {
     }
 
     #[test]
+    fn keys_of_one_part_equal_those_that_are_built() {
+        let v4 = Ipv4Addr::new(203, 0, 113, 9);
+        let v6: Ipv6Addr = "2001:db8::7".parse().unwrap();
+        let number = 0x0123_4567_89ab_cdef;
+        let cases = [
+            (Key::from(number), Key::builder().number(number).finish()),
+            (Key::from(v4), Key::builder().address(v4.into()).finish()),
+            (Key::from(v6), Key::builder().address(v6.into()).finish()),
+            (Key::from("alice"), Key::builder().text("alice").finish()),
+            (
+                Key::from(&[1, 2, 0][..]),
+                Key::builder().bytes(&[1, 2, 0]).finish(),
+            ),
+        ];
+        for (short, built) in cases {
+            assert_eq!(short, built);
+            assert_eq!(short.as_bytes(), built.as_bytes());
+        }
+    }
+
+    #[test]
     fn forty_four_bytes_of_text_stay_inline_and_one_more_is_digested() {
         let inline = Key::from("x".repeat(44));
         assert_eq!(inline.as_bytes().len(), 46);
@@ -456,6 +549,19 @@ mod tests {
         assert_ne!(left, right);
         assert_eq!(left.reveal().to_string(), "(a b) c");
         assert_eq!(Key::builder().key(&c).finish(), c);
+    }
+
+    #[test]
+    fn parts_are_stable_even_and_bounded() {
+        let mut counts = [0u32; 10];
+        for number in 0..10_000u64 {
+            let part = Key::from(number).part_of(10, b"secret");
+            assert_eq!(part, Key::from(number).part_of(10, b"secret"));
+            counts[part as usize] += 1;
+        }
+        assert!(counts.iter().all(|count| (900..1_100).contains(count)), "{counts:?}");
+        assert_eq!(Key::GLOBAL.part_of(0, b""), 0);
+        assert_ne!(Key::from("a").part_of(u32::MAX, b"one"), Key::from("a").part_of(u32::MAX, b"two"));
     }
 
     #[test]

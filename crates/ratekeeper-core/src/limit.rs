@@ -442,6 +442,13 @@ impl LimitError {
         }
     }
 
+    /// Creates the error of a plan whose rule names no algorithm to count it with.
+    #[must_use]
+    pub fn no_algorithm(name: &str) -> Self {
+        let detail = "a plan with a quota needs a rule with an algorithm".to_owned();
+        Self { name: name.to_owned(), detail, kind: LimitErrorKind::Unsupported }
+    }
+
     pub(crate) fn log_too_large(limit: &Limit, entries: usize) -> Self {
         let detail = format!(
             "{} units need as many entries, but the store keeps {entries}",

@@ -1,6 +1,7 @@
 //! A hook for those who want to know what a limiter does.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::claim::Mode;
 use crate::decision::Outcome;
@@ -28,6 +29,12 @@ pub trait Observer: Send + Sync + 'static {
         let _ = (limit, units);
     }
 
+    /// A mistake in the setup was found; told once for each kind. The code is stable, the sentence
+    /// says what to do.
+    fn diagnosed(&self, code: &'static str, sentence: &'static str) {
+        let _ = (code, sentence);
+    }
+
     /// A store could not decide.
     fn store_failed(&self, error: &StoreError) {
         let _ = error;
@@ -39,6 +46,29 @@ pub trait Observer: Send + Sync + 'static {
 pub struct NoObserver;
 
 impl Observer for NoObserver {}
+
+/// Forwards every method: one that is missing here would be lost for whoever shares an observer.
+impl<O: Observer + ?Sized> Observer for Arc<O> {
+    fn decided(&self, limit: &Limit, mode: Mode, outcome: &Outcome) {
+        self.as_ref().decided(limit, mode, outcome);
+    }
+
+    fn evicted(&self, limit: &Limit) {
+        self.as_ref().evicted(limit);
+    }
+
+    fn clipped(&self, limit: &Limit, units: u64) {
+        self.as_ref().clipped(limit, units);
+    }
+
+    fn diagnosed(&self, code: &'static str, sentence: &'static str) {
+        self.as_ref().diagnosed(code, sentence);
+    }
+
+    fn store_failed(&self, error: &StoreError) {
+        self.as_ref().store_failed(error);
+    }
+}
 
 impl fmt::Debug for dyn Observer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

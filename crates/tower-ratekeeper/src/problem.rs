@@ -52,19 +52,6 @@ pub(crate) enum Problem<'a> {
 }
 
 impl Problem<'_> {
-    /// Returns the status that fits where none was configured.
-    pub(crate) fn status(self) -> StatusCode {
-        match self {
-            Self::QuotaExceeded { .. } => StatusCode::TOO_MANY_REQUESTS,
-            Self::AddressUnknown => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::KeyMissing => StatusCode::UNAUTHORIZED,
-            Self::KeyMalformed => StatusCode::BAD_REQUEST,
-            Self::KeyForbidden => StatusCode::FORBIDDEN,
-            Self::CostTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::StoreUnavailable => StatusCode::SERVICE_UNAVAILABLE,
-        }
-    }
-
     /// Returns the gRPC status that fits where none was configured.
     pub(crate) fn code(self) -> Code {
         match self {
@@ -188,7 +175,7 @@ mod tests {
             policies: &["default"],
         };
         assert_eq!(
-            problem.body(BodyFormat::ProblemJson, problem.status()),
+            problem.body(BodyFormat::ProblemJson, StatusCode::TOO_MANY_REQUESTS),
             r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"violated-policies":["default"]}"#
         );
     }
@@ -220,7 +207,7 @@ mod tests {
     #[test]
     fn other_problems_are_titled_as_their_status() {
         for problem in TROUBLES {
-            let status = problem.status();
+            let status = StatusCode::FORBIDDEN;
             let value = json(problem, status);
             assert_eq!(value["type"], "about:blank");
             assert_eq!(value["title"], status.canonical_reason().unwrap());
@@ -237,7 +224,7 @@ mod tests {
     #[test]
     fn no_problem_tells_how_the_server_is_built() {
         for problem in TROUBLES {
-            let text = problem.body(BodyFormat::ProblemJson, problem.status());
+            let text = problem.body(BodyFormat::ProblemJson, StatusCode::BAD_REQUEST);
             let text = String::from_utf8(text.to_vec()).unwrap().to_lowercase();
             for word in [
                 "redis",
@@ -258,7 +245,7 @@ mod tests {
         let problem = Problem::QuotaExceeded {
             policies: &["hour", "day"],
         };
-        let status = problem.status();
+        let status = StatusCode::FORBIDDEN;
         assert_eq!(
             problem.body(BodyFormat::Plain, status),
             "rate limit exceeded: hour, day\n"

@@ -20,13 +20,6 @@ pub(crate) fn retry_after_seconds(wait: Duration, cap: u64) -> u64 {
     seconds.min(cap).clamp(1, MAX_RETRY_AFTER)
 }
 
-/// Returns the reset to send beside that `Retry-After`, which must not end before it.
-///
-/// The reset of a request that costs several units may lie later than the moment for which the client is told to wait.
-pub(crate) fn clamp_reset(after: Option<u64>, retry_after: u64) -> Option<u64> {
-    after.map(|seconds| seconds.min(retry_after))
-}
-
 /// Time added to the wait that a refused client is told, so that clients refused together do not return together.
 ///
 /// Jitter only ever adds: a client that waits as it is told is never early. The addition is spread evenly from nothing to the
@@ -149,14 +142,6 @@ mod tests {
         assert_eq!(retry_after_seconds(Duration::from_secs(61), 60), 60);
         assert_eq!(retry_after_seconds(Duration::from_secs(60), 60), 60);
         assert_eq!(retry_after_seconds(Duration::from_secs(61), 0), 1);
-    }
-
-    #[test]
-    fn the_reset_never_ends_after_the_wait() {
-        assert_eq!(clamp_reset(Some(9), 5), Some(5));
-        assert_eq!(clamp_reset(Some(5), 5), Some(5));
-        assert_eq!(clamp_reset(Some(1), 5), Some(1));
-        assert_eq!(clamp_reset(None, 5), None);
     }
 
     #[test]

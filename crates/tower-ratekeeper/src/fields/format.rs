@@ -129,6 +129,17 @@ impl FieldFormats {
         }
     }
 
+    /// Returns whether no fields are sent.
+    #[must_use]
+    pub const fn is_none(self) -> bool {
+        self.draft.is_none() && self.x_rate_limit.is_none()
+    }
+
+    /// Returns whether a reset is sent as a point of calendar time.
+    pub(crate) fn needs_epoch(self) -> bool {
+        self.x_rate_limit == Some(Reset::Epoch)
+    }
+
     pub(super) fn draft(self) -> Option<FieldFormat> {
         self.draft
     }

@@ -1,0 +1,158 @@
+//! The charges of one request on their way to being settled, each exactly once.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use ratekeeper_core::{Receipt, Settle, Store};
+
+use crate::active::Active;
+use crate::body::BodyEnd;
+use crate::rule::{Ending, ResponseHead, SettleHandle};
+use crate::shared::Shared;
+
+/// The charges that wait for an ending. Dropped, they end as the moment demands.
+pub(crate) struct Charges<St: Store> {
+    shared: Arc<Shared<St>>,
+    active: Arc<Active>,
+    items: Vec<Charge>,
+    handle: SettleHandle,
+    moment: MomentOfLife,
+}
+
+struct Charge {
+    receipt: Option<Receipt>,
+    /// The index of the rule.
+    rule: usize,
+}
+
+/// How far a request has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum MomentOfLife {
+    /// The inner service has not been called: nothing was had for the charge.
+    BeforeCall,
+    /// The inner service works on it, or its body is on the way.
+    Called,
+    /// The response has ended.
+    Ended,
+}
+
+impl<St: Store> Charges<St> {
+    pub(crate) fn new(
+        shared: Arc<Shared<St>>,
+        active: Arc<Active>,
+        receipts: Vec<Receipt>,
+        rules: impl Iterator<Item = usize>,
+    ) -> Self {
+        let items = receipts
+            .into_iter()
+            .zip(rules)
+            .map(|(receipt, rule)| Charge {
+                receipt: Some(receipt),
+                rule,
+            });
+        let items = items.collect();
+        Self {
+            shared,
+            active,
+            items,
+            handle: SettleHandle::default(),
+            moment: MomentOfLife::BeforeCall,
+        }
+    }
+
+    /// Returns the handle for the request, where a rule of it wants one.
+    pub(crate) fn handle(&self) -> Option<SettleHandle> {
+        let rules = self.active.rules.rules();
+        let wanted = self
+            .items
+            .iter()
+            .any(|item| rules[item.rule].settlement.uses_handle());
+        wanted.then(|| self.handle.clone())
+    }
+
+    /// The inner service is about to be called.
+    ///
+    /// Charges that nothing settles are done with: they stand.
+    pub(crate) fn called(mut self) -> Option<Self> {
+        self.moment = MomentOfLife::Called;
+        let rules = self.active.rules.rules();
+        self.items
+            .retain(|item| rules[item.rule].settlement.settles());
+        (!self.items.is_empty()).then_some(self)
+    }
+
+    /// The head of the response is there. Returns what still waits for the body.
+    pub(crate) fn responded(mut self, head: &ResponseHead<'_>, has_body: bool) -> Option<Self> {
+        let Self {
+            shared,
+            active,
+            items,
+            ..
+        } = &mut self;
+        for item in items.iter_mut() {
+            let rule = &active.rules.rules()[item.rule];
+            let how = match rule.settlement.at_head(head) {
+                Ending::Settle(how) => how,
+                Ending::ServerError => {
+                    let key = item
+                        .receipt
+                        .as_ref()
+                        .map(|receipt| receipt.key)
+                        .unwrap_or_default();
+                    let within_cap = rule
+                        .refunds
+                        .as_ref()
+                        .is_some_and(|cap| cap.check(key).is_allowed());
+                    if within_cap {
+                        Settle::Refund
+                    } else {
+                        Settle::Commit
+                    }
+                }
+                Ending::Undecided => continue,
+            };
+            settle(&shared.store, item, how);
+        }
+        items.retain(|item| item.receipt.is_some());
+        if !has_body {
+            self.moment = MomentOfLife::Ended;
+            return None;
+        }
+        (!self.items.is_empty()).then_some(self)
+    }
+}
+
+fn settle<St: Store>(store: &St, item: &mut Charge, how: Settle) {
+    if let Some(receipt) = item.receipt.take() {
+        store.settle(receipt, how);
+    }
+}
+
+impl<St: Store> BodyEnd for Charges<St> {
+    fn trailers(&mut self, trailers: &HeaderMap) {
+        for item in &mut self.items {
+            let rule = &self.active.rules.rules()[item.rule];
+            if let Ending::Settle(how) = rule.settlement.at_trailers(trailers) {
+                settle(&self.shared.store, item, how);
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        self.moment = MomentOfLife::Ended;
+    }
+}
+
+impl<St: Store> Drop for Charges<St> {
+    fn drop(&mut self) {
+        for item in &mut self.items {
+            let rule = &self.active.rules.rules()[item.rule];
+            let how = match self.moment {
+                MomentOfLife::BeforeCall => Settle::Refund,
+                MomentOfLife::Called => rule.settlement.at_end(&self.handle, &rule.name, false),
+                MomentOfLife::Ended => rule.settlement.at_end(&self.handle, &rule.name, true),
+            };
+            settle(&self.shared.store, item, how);
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! The decision on a request, told without Tower.
+#![expect(
+    clippy::result_large_err,
+    reason = "a refusal is as common as its opposite in a flood, and must not allocate"
+)]
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Response;
+use http::request::Parts;
+use ratekeeper_core::{
+    Acquire, Answer, Claim, Claims, Cost, Decision, Key, Limit, MAX_CLAIMS, Mode, Outcome,
+    Standing, Store, StoreError, Wait,
+};
+
+use crate::active::{Active, Pick, Picks, Report};
+use crate::charges::Charges;
+use crate::diagnose;
+use crate::extension::RateLimitInfo;
+use crate::refusal::Reason;
+use crate::rule::{RuleMode, Share};
+use crate::ruleset::{Asked, CheckedRule};
+use crate::shared::Shared;
+
+/// What is to be done with a request.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "made once a request and taken apart at once: a box would cost more"
+)]
+pub(crate) enum Verdict<St: Store> {
+    /// It goes on to the inner service; what belongs to its response comes along.
+    Allow(Option<After<St>>),
+    /// It is answered.
+    Refuse(Response<Bytes>),
+    /// The store has to ask elsewhere; [`Shared::conclude`] goes on from its answer.
+    Wait(St::Future, Question),
+}
+
+/// The question that a store was asked, to make sense of its answer.
+pub(crate) struct Question {
+    pub(crate) active: Arc<Active>,
+    pub(crate) picks: Picks,
+}
+
+/// What belongs to the response of an allowed request.
+pub(crate) struct After<St: Store> {
+    shared: Arc<Shared<St>>,
+    active: Arc<Active>,
+    report: Option<Report>,
+    pub(crate) charges: Option<Charges<St>>,
+}
+
+impl<St: Store> After<St> {
+    /// The inner service is about to be called.
+    pub(crate) fn called(mut self) -> Self {
+        self.charges = self.charges.take().and_then(Charges::called);
+        self
+    }
+
+    /// Writes the header fields of an allowed response.
+    pub(crate) fn write_fields<B>(&self, response: &mut Response<B>) {
+        let Some(report) = &self.report else { return };
+        let wanted = self
+            .shared
+            .settings
+            .on_allowed
+            .is_some_and(|scope| scope.contains(response.status(), response.headers()));
+        if wanted {
+            self.active
+                .write_fields(report, None, response.headers_mut());
+        }
+    }
+}
+
+/// The claims of a request as they come together.
+struct Gathered<'a> {
+    claims: [Option<Claim<'a>>; MAX_CLAIMS],
+    picks: Picks,
+    count: usize,
+}
+
+impl<St: Store> Shared<St> {
+    /// Decides on a request: which rules apply, for whom, at what cost, and whether all admit it.
+    pub(crate) fn decide(self: &Arc<Self>, parts: &mut Parts) -> Verdict<St> {
+        if self.passes(parts) {
+            return Verdict::Allow(None);
+        }
+        let active = self.active.load();
+        // One rule is the common case, and needs no table of claims.
+        if let [rule] = active.rules.rules() {
+            return match self.claim(&active, 0, rule, parts) {
+                Ok(None) => Verdict::Allow(None),
+                Ok(Some((claim, pick))) => {
+                    let mut picks = Picks::default();
+                    picks.push(pick);
+                    let acquired = self.store.acquire(&Claims::one(&claim));
+                    self.weigh(acquired, &active, picks, parts)
+                }
+                Err(refused) => Verdict::Refuse(refused),
+            };
+        }
+        let mut gathered = Gathered {
+            claims: [const { None }; MAX_CLAIMS],
+            picks: Picks::default(),
+            count: 0,
+        };
+        for (index, rule) in active.rules.rules().iter().enumerate() {
+            match self.claim(&active, index, rule, parts) {
+                Ok(None) => {}
+                Ok(Some(_)) if gathered.count == MAX_CLAIMS => {
+                    return Verdict::Refuse(self.refuse(Reason::TooManyRules, &rule.name, parts));
+                }
+                Ok(Some((claim, pick))) => {
+                    gathered.claims[gathered.count] = Some(claim);
+                    gathered.picks.push(pick);
+                    gathered.count += 1;
+                }
+                Err(refused) => return Verdict::Refuse(refused),
+            }
+        }
+        let Some(first) = gathered.claims[0] else {
+            return Verdict::Allow(None);
+        };
+        let claims = gathered.claims.map(|claim| claim.unwrap_or(first));
+        match Claims::new(&claims[..gathered.count]) {
+            Ok(claims) => self.weigh(self.store.acquire(&claims), &active, gathered.picks, parts),
+            Err(_) => Verdict::Refuse(self.refuse(Reason::TooManyRules, "", parts)),
+        }
+    }
+
+    /// Finds out what a rule claims: nothing, so much, or that the request be refused at once.
+    #[inline]
+    fn claim<'a>(
+        &self,
+        active: &Active,
+        index: usize,
+        rule: &'a CheckedRule,
+        parts: &Parts,
+    ) -> Result<Option<(Claim<'a>, Pick)>, Response<Bytes>> {
+        let mode = rule.switch.get();
+        if mode == RuleMode::Off || !rule.place.contains(parts) {
+            return Ok(None);
+        }
+        let pick = |plan: usize| Pick::new(index, plan);
+        match rule.ask(parts) {
+            Asked::Nothing => Ok(None),
+            // What would refuse a request if the rule were enforced is never shown while it is not.
+            Asked::Denied { .. } | Asked::NoKey(_) | Asked::TooCostly
+                if mode == RuleMode::Shadowed =>
+            {
+                Ok(None)
+            }
+            Asked::Denied { plan } => Err(self.refuse_denied(active, pick(plan), parts)),
+            Asked::NoKey(error) => {
+                diagnose::tell(self.observer.as_deref());
+                Err(self.refuse(Reason::NoKey(error), &rule.name, parts))
+            }
+            Asked::TooCostly => Err(self.refuse(Reason::TooCostly, &rule.name, parts)),
+            Asked::Claim {
+                plan,
+                limit,
+                key,
+                cost,
+            } => {
+                let mode = self.mode_for(mode, &key);
+                let settles = rule.settlement.settles() || cost == Cost::Deferred;
+                Ok(Some((
+                    Claim {
+                        limit,
+                        key,
+                        cost,
+                        mode,
+                        settles,
+                    },
+                    pick(plan),
+                )))
+            }
+        }
+    }
+
+    fn mode_for(&self, mode: RuleMode, key: &Key) -> Mode {
+        let enforced = match mode {
+            RuleMode::Enforced => true,
+            RuleMode::Shadowed | RuleMode::Off => false,
+            RuleMode::EnforcedFor(share) => {
+                key.part_of(Share::WHOLE.into(), &self.settings.share_secret)
+                    < share.thousandths().into()
+            }
+        };
+        if enforced {
+            Mode::Enforced
+        } else {
+            Mode::Shadowed
+        }
+    }
+
+    fn refuse_denied(&self, active: &Active, pick: Pick, parts: &Parts) -> Response<Bytes> {
+        let mut decision = Decision::UNLIMITED;
+        decision.push(
+            Outcome::new(
+                Standing {
+                    remaining: 0,
+                    next: 0,
+                    reset: 0,
+                },
+                Wait::Never,
+            ),
+            false,
+        );
+        let mut picks = Picks::default();
+        picks.push(pick);
+        let report = Report {
+            decision,
+            picks,
+            unix: 0,
+        };
+        self.refuse_limited(active, &report, parts)
+    }
+
+    #[inline]
+    fn weigh(
+        self: &Arc<Self>,
+        acquired: Acquire<St::Future>,
+        active: &Arc<Active>,
+        picks: Picks,
+        parts: &mut Parts,
+    ) -> Verdict<St> {
+        match acquired {
+            Acquire::Now(answer) => match self.conclude(answer, active, picks, parts) {
+                Ok(after) => Verdict::Allow(after),
+                Err(refused) => Verdict::Refuse(refused),
+            },
+            Acquire::Later(future) => Verdict::Wait(
+                future,
+                Question {
+                    active: Arc::clone(active),
+                    picks,
+                },
+            ),
+        }
+    }
+
+    /// Goes on from a store's answer: what belongs to the response, or the refusal.
+    pub(crate) fn conclude(
+        self: &Arc<Self>,
+        answer: Result<Answer, StoreError>,
+        active: &Arc<Active>,
+        picks: Picks,
+        parts: &mut Parts,
+    ) -> Result<Option<After<St>>, Response<Bytes>> {
+        let Answer { decision, receipts } = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                if let Some(observer) = &self.observer {
+                    observer.store_failed(&error);
+                }
+                return Err(self.refuse(Reason::StoreFailed, "", parts));
+            }
+        };
+        if let Some(observer) = &self.observer {
+            for (index, (outcome, pick)) in
+                decision.outcomes().iter().zip(picks.as_slice()).enumerate()
+            {
+                if let Some(limit) = active.limit(*pick) {
+                    let mode = if decision.is_shadowed(index) {
+                        Mode::Shadowed
+                    } else {
+                        Mode::Enforced
+                    };
+                    observer.decided(limit, mode, outcome);
+                }
+            }
+        }
+        if !decision.is_allowed() {
+            let report = Report {
+                decision,
+                picks,
+                unix: active.unix(&self.clock),
+            };
+            return Err(self.refuse_limited(active, &report, parts));
+        }
+        if self.settings.expose {
+            parts
+                .extensions
+                .insert(RateLimitInfo::new(Arc::clone(active), decision, picks));
+        }
+        diagnose::tell(self.observer.as_deref());
+        let charges = if receipts.is_empty() {
+            None
+        } else {
+            self.charges(receipts, active, picks)
+        };
+        if let Some(handle) = charges.as_ref().and_then(Charges::handle) {
+            parts.extensions.insert(handle);
+        }
+        let report = (self.settings.on_allowed.is_some()
+            && active.has_fields()
+            && !decision.outcomes().is_empty())
+        .then(|| Report {
+            decision,
+            picks,
+            unix: active.unix(&self.clock),
+        });
+        if report.is_none() && charges.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(After {
+            shared: Arc::clone(self),
+            active: Arc::clone(active),
+            report,
+            charges,
+        }))
+    }
+
+    /// Assigns receipts to rules: they come in the order of the claims, but not one for each.
+    fn charges(
+        self: &Arc<Self>,
+        receipts: Vec<ratekeeper_core::Receipt>,
+        active: &Arc<Active>,
+        picks: Picks,
+    ) -> Option<Charges<St>> {
+        let mut picks = picks.as_slice().iter();
+        let mut rules = Vec::with_capacity(receipts.len());
+        for receipt in &receipts {
+            let pick = picks.find(|pick| {
+                active
+                    .limit(**pick)
+                    .is_some_and(|limit: &Limit| *limit == receipt.limit)
+            })?;
+            rules.push(usize::from(pick.rule));
+        }
+        Some(Charges::new(
+            Arc::clone(self),
+            Arc::clone(active),
+            receipts,
+            rules.into_iter(),
+        ))
+    }
+}

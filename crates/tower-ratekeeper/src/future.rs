@@ -1,0 +1,244 @@
+//! The future of a response.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode};
+use pin_project_lite::pin_project;
+use ratekeeper_core::Store;
+use tower_service::Service;
+
+use crate::body::{BodyEnd, RateLimitBody};
+use crate::decide::{After, Question};
+use crate::rule::ResponseHead;
+use crate::shared::Shared;
+
+pin_project! {
+    /// The response of a [`RateLimit`](crate::RateLimit) service.
+    #[must_use = "futures do nothing unless polled"]
+    pub struct ResponseFuture<S, St, ReqB>
+    where
+        S: Service<Request<ReqB>>,
+        St: Store,
+    {
+        #[pin]
+        state: State<S::Future, St, Waiting<S, St, ReqB>>,
+    }
+}
+
+pin_project! {
+    #[project = StateProjection]
+    enum State<F, St: Store, W> {
+        Refused { response: Option<Response<Bytes>> },
+        Inner { #[pin] future: F, after: Option<After<St>>, bodiless: bool },
+        // Boxed: it is large, and only stores that answer later come here.
+        Waiting { waiting: Pin<Box<W>> },
+    }
+}
+
+pin_project! {
+    /// A request that waits for its decision, and then for the inner service to be ready.
+    struct Waiting<S, St, ReqB>
+    where
+        St: Store,
+    {
+        service: S,
+        shared: Arc<Shared<St>>,
+        request: Option<(Parts, ReqB)>,
+        question: Option<Question>,
+        #[pin]
+        acquire: St::Future,
+        // Set by the decision. Dropped before the call, it gives back what was charged.
+        after: Option<After<St>>,
+        decided: bool,
+    }
+}
+
+impl<S, St, ReqB, ResB> ResponseFuture<S, St, ReqB>
+where
+    S: Service<Request<ReqB>, Response = Response<ResB>>,
+    St: Store,
+{
+    pub(crate) fn refused(response: Response<Bytes>) -> Self {
+        Self {
+            state: State::Refused {
+                response: Some(response),
+            },
+        }
+    }
+
+    pub(crate) fn call(inner: &mut S, parts: Parts, body: ReqB, after: Option<After<St>>) -> Self {
+        Self {
+            state: call(inner, parts, body, after),
+        }
+    }
+
+    pub(crate) fn wait(
+        service: S,
+        shared: Arc<Shared<St>>,
+        parts: Parts,
+        body: ReqB,
+        acquire: St::Future,
+        question: Question,
+    ) -> Self {
+        let waiting = Waiting {
+            service,
+            shared,
+            request: Some((parts, body)),
+            question: Some(question),
+            acquire,
+            after: None,
+            decided: false,
+        };
+        Self {
+            state: State::Waiting {
+                waiting: Box::pin(waiting),
+            },
+        }
+    }
+}
+
+/// Calls the inner service. From here on, charges stand unless their rules say otherwise.
+fn call<S, St, ReqB, W>(
+    inner: &mut S,
+    parts: Parts,
+    body: ReqB,
+    after: Option<After<St>>,
+) -> State<S::Future, St, W>
+where
+    S: Service<Request<ReqB>>,
+    St: Store,
+{
+    let bodiless = parts.method == Method::HEAD;
+    let after = after.map(After::called);
+    let future = inner.call(Request::from_parts(parts, body));
+    State::Inner {
+        future,
+        after,
+        bodiless,
+    }
+}
+
+impl<S, St, ReqB, ResB> Future for ResponseFuture<S, St, ReqB>
+where
+    S: Service<Request<ReqB>, Response = Response<ResB>>,
+    St: Store,
+{
+    type Output = Result<Response<RateLimitBody<ResB>>, S::Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        loop {
+            let mut this = self.as_mut().project();
+            let next = match this.state.as_mut().project() {
+                StateProjection::Refused { response } => {
+                    let response = response.take().unwrap_or_default();
+                    return Poll::Ready(Ok(response.map(RateLimitBody::refusal)));
+                }
+                StateProjection::Inner {
+                    future,
+                    after,
+                    bodiless,
+                } => {
+                    let response = ready!(future.poll(cx))?;
+                    return Poll::Ready(Ok(finish(response, after.take(), *bodiless)));
+                }
+                StateProjection::Waiting { waiting } => {
+                    match ready!(waiting.as_mut().poll_call(cx)) {
+                        Ok(state) => state,
+                        Err(error) => return Poll::Ready(Err(error)),
+                    }
+                }
+            };
+            this.state.set(next);
+        }
+    }
+}
+
+/// What comes after waiting.
+type Next<S, St, ReqB> = State<<S as Service<Request<ReqB>>>::Future, St, Waiting<S, St, ReqB>>;
+
+impl<S, St, ReqB, ResB> Waiting<S, St, ReqB>
+where
+    S: Service<Request<ReqB>, Response = Response<ResB>>,
+    St: Store,
+{
+    /// Waits for the decision, then for the service, and returns what comes after.
+    fn poll_call(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Next<S, St, ReqB>, S::Error>> {
+        let this = self.project();
+        if !*this.decided {
+            let answer = ready!(this.acquire.poll(cx));
+            *this.decided = true;
+            if let (Some((parts, _)), Some(question)) =
+                (this.request.as_mut(), this.question.take())
+            {
+                match this
+                    .shared
+                    .conclude(answer, &question.active, question.picks, parts)
+                {
+                    Ok(after) => *this.after = after,
+                    Err(response) => {
+                        return Poll::Ready(Ok(State::Refused {
+                            response: Some(response),
+                        }));
+                    }
+                }
+            }
+        }
+        ready!(this.service.poll_ready(cx))?;
+        match this.request.take() {
+            Some((parts, body)) => {
+                Poll::Ready(Ok(call(this.service, parts, body, this.after.take())))
+            }
+            // Polled after it was ready: nothing is left to be answered.
+            None => Poll::Ready(Ok(State::Refused { response: None })),
+        }
+    }
+}
+
+/// Puts what belongs to the response onto it.
+fn finish<B, St: Store>(
+    mut response: Response<B>,
+    after: Option<After<St>>,
+    bodiless: bool,
+) -> Response<RateLimitBody<B>> {
+    let Some(mut after) = after else {
+        return response.map(|body| RateLimitBody::inner(body, None));
+    };
+    after.write_fields(&mut response);
+    let Some(charges) = after.charges.take() else {
+        return response.map(|body| RateLimitBody::inner(body, None));
+    };
+    let head = ResponseHead {
+        status: response.status(),
+        headers: response.headers(),
+        extensions: response.extensions(),
+    };
+    // Bodies of these are never polled, so their responses end with the head.
+    let bodiless = bodiless
+        || matches!(
+            response.status(),
+            StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
+        );
+    let guard = charges
+        .responded(&head, !bodiless)
+        .map(|charges| Box::new(charges) as Box<dyn BodyEnd>);
+    response.map(|body| RateLimitBody::inner(body, guard))
+}
+
+impl<S, St, ReqB> fmt::Debug for ResponseFuture<S, St, ReqB>
+where
+    S: Service<Request<ReqB>>,
+    St: Store,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ResponseFuture(..)")
+    }
+}

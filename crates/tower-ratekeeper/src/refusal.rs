@@ -1,0 +1,251 @@
+//! Refusals, and the responses that tell clients of them.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::request::Parts;
+use http::{HeaderValue, Response, StatusCode};
+use ratekeeper_core::{Decision, Store, Wait};
+use ratekeeper_key::{KeyError, KeyErrorKind};
+
+use crate::active::{Active, Pick, Report};
+use crate::grpc::{GrpcKind, Status};
+use crate::problem::Problem;
+use crate::retry::{Jitter, retry_after_seconds};
+use crate::shared::Shared;
+
+/// Why a request was refused, and what the client is told.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Refusal<'a> {
+    /// Why.
+    pub reason: Reason,
+    /// The status that the response will have unless a [`Responder`] chooses another.
+    pub status: StatusCode,
+    /// How long until the same request would be admitted.
+    pub wait: Wait,
+    /// The seconds of `Retry-After`; `None` where no wait helps or nobody can tell.
+    pub retry_after: Option<u64>,
+    /// The names of the rules that refuse, in their order.
+    pub rules: &'a [&'a str],
+    /// The decision of all limits, where it came to one.
+    pub decision: Option<&'a Decision>,
+}
+
+/// Why a request was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// A limit is exceeded, or a plan admits nothing.
+    Limited,
+    /// The request does not say who is asking.
+    NoKey(KeyError),
+    /// The request costs more than any single one may.
+    TooCostly,
+    /// The store could not decide, and the limit is to hold nevertheless.
+    StoreFailed,
+    /// More rules apply to the request than one request can have.
+    TooManyRules,
+}
+
+/// Makes the response to a refused request.
+///
+/// The fields that the response sets stay as they are; `Retry-After`, the rate limit fields and
+/// `Cache-Control: no-store` are added where it does not. gRPC calls do not come here where gRPC
+/// is switched on.
+pub trait Responder: Send + Sync + 'static {
+    /// Returns the response.
+    fn respond(&self, refusal: &Refusal<'_>, parts: &Parts) -> Response<Bytes>;
+}
+
+/// A closure as a [`Responder`]; made by
+/// [`respond_with`](crate::RateLimitLayerBuilder::respond_with).
+#[derive(Clone)]
+pub struct RespondWith<F>(pub(crate) F);
+
+impl<F> fmt::Debug for RespondWith<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RespondWith(..)")
+    }
+}
+
+impl<F, B> Responder for RespondWith<F>
+where
+    F: Fn(&Refusal<'_>, &Parts) -> Response<B> + Send + Sync + 'static,
+    B: Into<Bytes>,
+{
+    fn respond(&self, refusal: &Refusal<'_>, parts: &Parts) -> Response<Bytes> {
+        (self.0)(refusal, parts).map(Into::into)
+    }
+}
+
+impl fmt::Debug for dyn Responder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("dyn Responder")
+    }
+}
+
+impl Reason {
+    fn problem<'a>(&self, rules: &'a [&'a str]) -> Problem<'a> {
+        match self {
+            Self::Limited => Problem::QuotaExceeded { policies: rules },
+            Self::NoKey(error) => match error.kind() {
+                KeyErrorKind::Missing => Problem::KeyMissing,
+                KeyErrorKind::Malformed => Problem::KeyMalformed,
+                KeyErrorKind::Forbidden => Problem::KeyForbidden,
+                _ => Problem::AddressUnknown,
+            },
+            Self::TooCostly => Problem::CostTooLarge,
+            Self::StoreFailed | Self::TooManyRules => Problem::StoreUnavailable,
+        }
+    }
+}
+
+impl<St: Store> Shared<St> {
+    /// Answers a request that the decision of its limits refuses.
+    pub(crate) fn refuse_limited(
+        &self,
+        active: &Active,
+        report: &Report,
+        parts: &Parts,
+    ) -> Response<Bytes> {
+        let mut names = [""; ratekeeper_core::MAX_CLAIMS];
+        let mut count = 0;
+        let mut first: Option<Pick> = None;
+        let mut jitter = Jitter::none();
+        let outcomes = report
+            .decision
+            .outcomes()
+            .iter()
+            .zip(report.picks.as_slice());
+        for (index, (outcome, pick)) in outcomes.enumerate() {
+            if outcome.is_allowed() || report.decision.is_shadowed(index) {
+                continue;
+            }
+            let rule = active.rule(*pick);
+            names[count] = &rule.name;
+            count += 1;
+            first = first.or(Some(*pick));
+            jitter = if rule.jitter.bound() > jitter.bound() {
+                rule.jitter
+            } else {
+                jitter
+            };
+        }
+        let wait = match report.decision.wait() {
+            Wait::For(wait) if !jitter.bound().is_zero() => {
+                Wait::For(jitter.add(wait, self.draws.next()))
+            }
+            wait => wait,
+        };
+        let status = first.map_or(StatusCode::TOO_MANY_REQUESTS, |pick| {
+            active.rule(pick).status
+        });
+        let refusal = Refusal {
+            reason: Reason::Limited,
+            status,
+            wait,
+            retry_after: self.retry_after(wait),
+            rules: &names[..count],
+            decision: Some(&report.decision),
+        };
+        let prepared = first
+            .filter(|_| count == 1)
+            .map(|pick| active.refusal_body(pick));
+        self.respond(&refusal, Some((active, report)), prepared, parts)
+    }
+
+    /// Answers a request that never came to a decision of limits.
+    pub(crate) fn refuse(&self, reason: Reason, rule: &str, parts: &Parts) -> Response<Bytes> {
+        let (status, wait) = match &reason {
+            Reason::NoKey(error) => (error.status(), Wait::Never),
+            Reason::StoreFailed => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                Wait::For(Duration::from_secs(1)),
+            ),
+            Reason::TooManyRules => (StatusCode::INTERNAL_SERVER_ERROR, Wait::Never),
+            Reason::TooCostly => (StatusCode::PAYLOAD_TOO_LARGE, Wait::Never),
+            Reason::Limited => (StatusCode::TOO_MANY_REQUESTS, Wait::Never),
+        };
+        let names = [rule];
+        let refusal = Refusal {
+            reason,
+            status,
+            wait,
+            retry_after: self.retry_after(wait),
+            rules: &names,
+            decision: None,
+        };
+        self.respond(&refusal, None, None, parts)
+    }
+
+    fn retry_after(&self, wait: Wait) -> Option<u64> {
+        match wait {
+            Wait::For(wait) => Some(retry_after_seconds(wait, self.settings.retry_after_cap)),
+            Wait::None | Wait::Unknown | Wait::Never => None,
+        }
+    }
+
+    fn respond(
+        &self,
+        refusal: &Refusal<'_>,
+        fields: Option<(&Active, &Report)>,
+        prepared: Option<Bytes>,
+        parts: &Parts,
+    ) -> Response<Bytes> {
+        let problem = refusal.reason.problem(refusal.rules);
+        let mut response = match (
+            &self.settings.grpc,
+            GrpcKind::of(&parts.method, &parts.headers),
+            &self.settings.responder,
+        ) {
+            (Some(grpc), Some(kind), _) => {
+                let limited = refusal.reason == Reason::Limited;
+                let code = if limited { grpc.code } else { problem.code() };
+                let mut status = Status::new(code, problem.detail()).domain(&grpc.domain);
+                if limited {
+                    status = status.policies(refusal.rules);
+                }
+                status = match refusal.wait {
+                    Wait::For(wait) => status.retry_after(wait),
+                    Wait::Never if limited => status.never_retry(),
+                    Wait::None | Wait::Unknown | Wait::Never => status,
+                };
+                status.into_response(kind).map(|()| Bytes::new())
+            }
+            (_, _, Some(responder)) => responder.respond(refusal, parts),
+            (_, _, None) => {
+                let bytes =
+                    prepared.unwrap_or_else(|| problem.body(self.settings.body, refusal.status));
+                let mut response = Response::new(bytes);
+                *response.status_mut() = refusal.status;
+                if let Some(content_type) = self.settings.body.content_type() {
+                    response.headers_mut().insert(CONTENT_TYPE, content_type);
+                }
+                response
+            }
+        };
+        let length = response.body().len();
+        let headers = response.headers_mut();
+        if let Some((active, report)) = fields {
+            active.write_fields(report, refusal.retry_after, headers);
+        }
+        if let Some(seconds) = refusal.retry_after {
+            headers
+                .entry(RETRY_AFTER)
+                .or_insert_with(|| HeaderValue::from(seconds));
+        }
+        headers
+            .entry(CACHE_CONTROL)
+            .or_insert(HeaderValue::from_static("no-store"));
+        // Known now, so that HEAD is answered with the same fields as GET.
+        if length > 0 {
+            headers
+                .entry(CONTENT_LENGTH)
+                .or_insert_with(|| HeaderValue::from(length));
+        }
+        response
+    }
+}

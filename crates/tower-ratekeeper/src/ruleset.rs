@@ -1,0 +1,483 @@
+//! The rules of a layer, checked together.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use http::StatusCode;
+use http::request::Parts;
+use ratekeeper_core::{Cost, Key, Limit, LimitError, Limiter, MAX_CLAIMS, Policy, Quota};
+use ratekeeper_key::{KeyError, KeyExtractor, Keyed};
+
+use crate::retry::Jitter;
+use crate::rule::{CostOf, PatternError, Place, Plans, Rule, Settlement, Switch};
+
+/// Rules that have been checked together; cheap to clone.
+///
+/// # Examples
+///
+/// ```
+/// use tower_ratekeeper::{Quota, Rule, RuleSet};
+///
+/// let twice = [
+///     Rule::token_bucket("api", Quota::per_second(10)),
+///     Rule::token_bucket("api", Quota::per_hour(1_000)),
+/// ];
+/// let error = RuleSet::new(twice).unwrap_err();
+/// assert_eq!(error.to_string(), "two rules are named \"api\"");
+/// ```
+#[derive(Clone)]
+pub struct RuleSet {
+    checked: Arc<Checked>,
+    unmatched: Unmatched,
+}
+
+struct Checked {
+    rules: Vec<CheckedRule>,
+    warnings: Vec<RuleWarning>,
+}
+
+/// What becomes of a request that no rule applies to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Unmatched {
+    /// There is none: a layer is not built from rules that all are narrowed to some place.
+    #[default]
+    Impossible,
+    /// It passes unlimited.
+    Allow,
+}
+
+/// A rule ready for requests.
+pub(crate) struct CheckedRule {
+    pub(crate) name: String,
+    /// The rule's own policy, then those of its plans.
+    pub(crate) policies: Vec<(String, Policy)>,
+    plans: Plans,
+    pub(crate) place: Place,
+    pub(crate) key: Arc<dyn KeyExtractor>,
+    pub(crate) cost: CostOf,
+    pub(crate) max_cost: Option<u64>,
+    pub(crate) switch: Switch,
+    pub(crate) settlement: Settlement,
+    /// Counts the refunds for server errors.
+    pub(crate) refunds: Option<Limiter>,
+    pub(crate) status: StatusCode,
+    pub(crate) jitter: Jitter,
+}
+
+/// What a rule asks for one request.
+pub(crate) enum Asked<'a> {
+    /// Nothing: the key is exempt, or the plan is unlimited.
+    Nothing,
+    /// A claim on the limit of this plan.
+    Claim {
+        plan: usize,
+        limit: &'a Limit,
+        key: Key,
+        cost: Cost,
+    },
+    /// The plan admits nothing.
+    Denied { plan: usize },
+    /// The request has no key.
+    NoKey(KeyError),
+    /// The request costs more than any may.
+    TooCostly,
+}
+
+impl CheckedRule {
+    fn new(rule: Rule) -> Result<Self, RuleError> {
+        let Rule {
+            name,
+            policy,
+            mut plans,
+            place,
+            key,
+            cost,
+            max_cost,
+            mode,
+            settlement,
+            status,
+            jitter,
+            counter,
+            algorithm: _,
+        } = rule;
+        let fail = |kind| RuleError {
+            rule: name.clone(),
+            kind,
+        };
+        let mut policies = vec![(
+            String::new(),
+            policy.map_err(|error| fail(RuleErrorKind::Limit(error)))?,
+        )];
+        for (plan, policy) in std::mem::take(&mut plans.named) {
+            if plan.is_empty() || policies.iter().any(|(other, _)| *other == plan) {
+                return Err(fail(RuleErrorKind::Plan(plan)));
+            }
+            policies.push((
+                plan,
+                policy.map_err(|error| fail(RuleErrorKind::Limit(error)))?,
+            ));
+        }
+        if let Some(counter) = counter {
+            for (_, policy) in &mut policies {
+                if let Policy::Limit(limit) = policy {
+                    *limit = limit
+                        .clone()
+                        .with_counter(&counter)
+                        .map_err(|error| fail(RuleErrorKind::Limit(error)))?;
+                }
+            }
+        }
+        let place = place.map_err(|error| fail(RuleErrorKind::Place(error)))?;
+        if let (CostOf::Fixed(units), Some((_, Policy::Limit(limit)))) = (&cost, policies.first()) {
+            if *units > limit.capacity() {
+                return Err(fail(RuleErrorKind::CostAboveCapacity {
+                    cost: *units,
+                    capacity: limit.capacity(),
+                }));
+            }
+            if max_cost.is_some_and(|most| *units > most) {
+                return Err(fail(RuleErrorKind::CostAboveCapacity {
+                    cost: *units,
+                    capacity: max_cost.unwrap_or(0),
+                }));
+            }
+        }
+        let refunds = settlement
+            .refund_cap
+            .map(|cap| refund_limiter(&name, cap))
+            .transpose();
+        let refunds = refunds.map_err(|error| fail(RuleErrorKind::Limit(error)))?;
+        let jitter = jitter.unwrap_or_else(|| default_jitter(&policies));
+        Ok(Self {
+            name,
+            policies,
+            plans,
+            place,
+            key,
+            cost,
+            max_cost,
+            switch: Switch::new(mode),
+            settlement,
+            refunds,
+            status: status.unwrap_or(StatusCode::TOO_MANY_REQUESTS),
+            jitter,
+        })
+    }
+
+    /// Finds out what the rule asks for a request at its place.
+    #[inline]
+    pub(crate) fn ask(&self, parts: &Parts) -> Asked<'_> {
+        let key = match self.key.extract(parts) {
+            Keyed::Key(key) => key,
+            Keyed::Exempt => return Asked::Nothing,
+            Keyed::Failed(error) => return Asked::NoKey(error),
+        };
+        let plan = self.plan_of(parts);
+        let limit = match &self.policies[plan].1 {
+            Policy::Limit(limit) => limit,
+            Policy::DenyAll => return Asked::Denied { plan },
+            _ => return Asked::Nothing,
+        };
+        let cost = self.cost.of(parts);
+        if self.max_cost.is_some_and(|most| cost.charged() > most) {
+            return Asked::TooCostly;
+        }
+        Asked::Claim {
+            plan,
+            limit,
+            key,
+            cost,
+        }
+    }
+
+    fn plan_of(&self, parts: &Parts) -> usize {
+        let Some(name) = self.plans.by.as_ref().and_then(|by| by.name(parts)) else {
+            return 0;
+        };
+        // The first stands for the rule's own quota and has no name.
+        let named = self
+            .policies
+            .iter()
+            .skip(1)
+            .position(|(plan, _)| plan == name);
+        named.map_or(0, |position| position + 1)
+    }
+}
+
+/// Counts in a memory of its own: refunds are the layer's business and not the store's.
+fn refund_limiter(rule: &str, cap: Quota) -> Result<Limiter, LimitError> {
+    let quota = Quota::try_new(cap.units(), cap.period()).unwrap_or(cap);
+    Limiter::new(Limit::fixed_window(rule, quota)?)
+}
+
+fn default_jitter(policies: &[(String, Policy)]) -> Jitter {
+    match policies.first() {
+        Some((_, Policy::Limit(limit))) if !limit.algorithm().has_burst() => {
+            Jitter::of_window(limit.quota().period())
+        }
+        _ => Jitter::none(),
+    }
+}
+
+impl RuleSet {
+    /// The most rules in a set.
+    pub const MAX_RULES: usize = 256;
+
+    /// Checks rules together.
+    ///
+    /// # Errors
+    ///
+    /// See [`RuleErrorKind`]: a rule's own mistakes, two rules of one name or one counter, more
+    /// than eight rules that apply to every request, or more than 256 in all.
+    pub fn new(rules: impl IntoIterator<Item = Rule>) -> Result<Self, RuleError> {
+        let rules = rules
+            .into_iter()
+            .map(CheckedRule::new)
+            .collect::<Result<Vec<_>, _>>()?;
+        let everywhere = rules
+            .iter()
+            .filter(|rule| rule.place.is_everywhere())
+            .count();
+        if everywhere > MAX_CLAIMS || rules.len() > Self::MAX_RULES {
+            let rule = rules
+                .last()
+                .map(|rule| rule.name.clone())
+                .unwrap_or_default();
+            return Err(RuleError {
+                rule,
+                kind: RuleErrorKind::TooMany,
+            });
+        }
+        for (index, rule) in rules.iter().enumerate() {
+            let fail = |kind| {
+                Err(RuleError {
+                    rule: rule.name.clone(),
+                    kind,
+                })
+            };
+            if rules[..index].iter().any(|other| other.name == rule.name) {
+                return fail(RuleErrorKind::NameTwice);
+            }
+            let counter = |rule: &CheckedRule| match &rule.policies[..] {
+                [(_, Policy::Limit(limit)), ..] => Some(limit.counter().to_owned()),
+                _ => None,
+            };
+            if let Some(counter) = counter(rule).filter(|own| {
+                rules[..index]
+                    .iter()
+                    .any(|other| counter(other).as_ref() == Some(own))
+            }) {
+                return fail(RuleErrorKind::CounterTwice(counter));
+            }
+        }
+        let warnings = warnings(&rules);
+        let checked = Arc::new(Checked { rules, warnings });
+        Ok(Self {
+            checked,
+            unmatched: Unmatched::Impossible,
+        })
+    }
+
+    /// Returns the set with this answer to requests that no rule applies to.
+    #[must_use]
+    pub fn with_unmatched(self, unmatched: Unmatched) -> Self {
+        Self { unmatched, ..self }
+    }
+
+    /// Returns what a person should look at once more.
+    #[must_use]
+    pub fn warnings(&self) -> &[RuleWarning] {
+        &self.checked.warnings
+    }
+
+    /// Returns the names of the rules in their order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.checked.rules.iter().map(|rule| rule.name.as_str())
+    }
+
+    /// Returns whether every request meets a rule, or passing unlimited was asked for.
+    pub(crate) fn covers_everything(&self) -> bool {
+        self.unmatched == Unmatched::Allow
+            || self
+                .checked
+                .rules
+                .iter()
+                .any(|rule| rule.place.is_everywhere())
+            || self.checked.rules.is_empty()
+    }
+
+    pub(crate) fn rules(&self) -> &[CheckedRule] {
+        &self.checked.rules
+    }
+}
+
+impl fmt::Debug for RuleSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.names()).finish()
+    }
+}
+
+fn warnings(rules: &[CheckedRule]) -> Vec<RuleWarning> {
+    let mut warnings = Vec::new();
+    for rule in rules {
+        let others = rules.iter().filter(|other| other.place.covers(&rule.place));
+        if others.clone().all(|other| other.key.client_chosen()) {
+            warnings.push(RuleWarning {
+                rule: rule.name.clone(),
+                kind: RuleWarningKind::ClientChosen,
+            });
+        }
+        for warning in rule.key.warnings() {
+            warnings.push(RuleWarning {
+                rule: rule.name.clone(),
+                kind: RuleWarningKind::Key(warning),
+            });
+        }
+    }
+    if rules.len() > MAX_CLAIMS {
+        let rule = rules[MAX_CLAIMS].name.clone();
+        warnings.push(RuleWarning {
+            rule,
+            kind: RuleWarningKind::ManyRules,
+        });
+    }
+    warnings
+}
+
+/// Rules were not built; names the rule and the value that was refused.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RuleError {
+    rule: String,
+    kind: RuleErrorKind,
+}
+
+/// What is wrong with rules.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum RuleErrorKind {
+    /// A limit, or that of a plan, could not be built, or the store cannot keep it.
+    Limit(LimitError),
+    /// A method or a path pattern is malformed.
+    Place(PatternError),
+    /// Two plans of a rule have this name, or it is empty.
+    Plan(String),
+    /// The fixed cost of a request is above what the limit, or `max_cost`, ever admits.
+    CostAboveCapacity {
+        /// The cost of a request.
+        cost: u64,
+        /// The most that is ever admitted.
+        capacity: u64,
+    },
+    /// Two rules have one name.
+    NameTwice,
+    /// Two rules count under one name.
+    CounterTwice(String),
+    /// More than eight rules apply to every request, or there are more than 256.
+    TooMany,
+    /// Every rule is narrowed to some place, so that other requests would pass unlimited.
+    NoCatchAll,
+    /// Header fields of two formats that exclude each other were asked for.
+    Fields,
+    /// The name cannot stand in a header field.
+    Name,
+}
+
+impl RuleError {
+    pub(crate) fn new(rule: &str, kind: RuleErrorKind) -> Self {
+        Self {
+            rule: rule.to_owned(),
+            kind,
+        }
+    }
+
+    /// Returns what is wrong.
+    #[must_use]
+    pub fn kind(&self) -> &RuleErrorKind {
+        &self.kind
+    }
+
+    /// Returns the name of the rule.
+    #[must_use]
+    pub fn rule(&self) -> &str {
+        &self.rule
+    }
+}
+
+impl fmt::Display for RuleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rule = &self.rule;
+        match &self.kind {
+            RuleErrorKind::Limit(error) => write!(f, "{error}"),
+            RuleErrorKind::Place(error) => write!(f, "rule {rule:?}: {error}"),
+            RuleErrorKind::Plan(plan) => write!(f, "rule {rule:?} has two plans named {plan:?}, or one without a name"),
+            RuleErrorKind::CostAboveCapacity { cost, capacity } => {
+                write!(f, "rule {rule:?}: a request costs {cost} units, but at most {capacity} are ever admitted")
+            }
+            RuleErrorKind::NameTwice => write!(f, "two rules are named {rule:?}"),
+            RuleErrorKind::CounterTwice(counter) => write!(f, "two rules count under the name {counter:?}"),
+            RuleErrorKind::TooMany => {
+                write!(f, "too many rules: at most {MAX_CLAIMS} apply to one request, at most {} make a set", RuleSet::MAX_RULES)
+            }
+            RuleErrorKind::NoCatchAll => f.write_str(
+                "every rule is narrowed to some place: add a rule for all other requests, or allow them with `Unmatched::Allow`",
+            ),
+            RuleErrorKind::Fields => f.write_str("two of the header field formats exclude each other"),
+            RuleErrorKind::Name => write!(f, "rule {rule:?} cannot be named in a header field"),
+        }
+    }
+}
+
+impl Error for RuleError {}
+
+impl From<LimitError> for RuleError {
+    fn from(error: LimitError) -> Self {
+        Self::new("", RuleErrorKind::Limit(error))
+    }
+}
+
+/// What is allowed, but deserves another look.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RuleWarning {
+    rule: String,
+    kind: RuleWarningKind,
+}
+
+/// What a warning is about.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum RuleWarningKind {
+    /// Every rule that applies where this one does counts by what a client can choose.
+    ClientChosen,
+    /// The rule's key extractor has a warning of its own.
+    Key(ratekeeper_key::Warning),
+    /// The set has more rules than may apply to one request; requests that meet more are refused.
+    ManyRules,
+}
+
+impl RuleWarning {
+    /// Returns what the warning is about.
+    #[must_use]
+    pub fn kind(&self) -> &RuleWarningKind {
+        &self.kind
+    }
+}
+
+impl fmt::Display for RuleWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rule = &self.rule;
+        match &self.kind {
+            RuleWarningKind::ClientChosen => write!(
+                f,
+                "where rule {rule:?} applies, every rule counts by what a client can choose: add one by address"
+            ),
+            RuleWarningKind::Key(warning) => write!(f, "rule {rule:?}: {warning}"),
+            RuleWarningKind::ManyRules => {
+                write!(
+                    f,
+                    "a request that more than {MAX_CLAIMS} rules apply to, of which {rule:?} may be one, is refused"
+                )
+            }
+        }
+    }
+}
