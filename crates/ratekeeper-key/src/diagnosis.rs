@@ -118,7 +118,7 @@ impl fmt::Display for Diagnosis {
 ///
 /// The extractors of addresses and the layers report to [`SelfCheck::global`]; whoever has an
 /// observer or a log takes what was found. All of it together costs a request a few loads once the
-/// first thousand have passed.
+/// first thousands have passed.
 ///
 /// # Examples
 ///
@@ -189,9 +189,10 @@ impl SelfCheck {
         }
     }
 
-    /// Returns whether a request's proxies are still looked at.
+    /// Returns whether a request's proxies are still looked at: until a window of requests has come
+    /// from trusted peers, or one from others. On most servers all are of one kind.
     pub(crate) fn watches_proxies(&self) -> bool {
-        !self.untrusted_proxy.is_judged() || !self.everybody_trusted.is_judged()
+        !self.untrusted_proxy.is_judged() && !self.everybody_trusted.is_judged()
     }
 
     /// Notes whether a peer that is not trusted sent a forwarding field. From within a private
@@ -398,6 +399,22 @@ mod tests {
             let check = SelfCheck::new();
             (0..1_000).for_each(|n| check.note_untrusted_proxy(n < forwarding, false));
             assert_eq!(taken(&check), expected, "{forwarding} of 1,000 requests");
+        }
+    }
+
+    #[test]
+    fn proxies_are_watched_for_a_thousand_requests_of_either_kind() {
+        for trusted in [true, false] {
+            let check = SelfCheck::new();
+            for _ in 0..1_000 {
+                assert!(check.watches_proxies());
+                if trusted {
+                    check.note_trust(false);
+                } else {
+                    check.note_untrusted_proxy(false, false);
+                }
+            }
+            assert!(!check.watches_proxies());
         }
     }
 

@@ -208,8 +208,11 @@ fn decoded(name: &str) -> Option<String> {
     (!name.is_empty()).then(|| name.into_owned())
 }
 
+/// Returns the names of a list, none of which is empty, not even after the slash that gRPC methods
+/// may begin with.
 fn list(text: &str) -> Option<impl Iterator<Item = &str>> {
-    text.split('|')
-        .all(|name| !name.is_empty())
-        .then(|| text.split('|'))
+    let all_named = text
+        .split('|')
+        .all(|name| !name.trim_start_matches('/').is_empty());
+    all_named.then(|| text.split('|'))
 }

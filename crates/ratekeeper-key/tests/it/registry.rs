@@ -139,6 +139,7 @@ fn errors_say_what_is_wrong_and_where() {
         ("tenant:1", BadArgument, 0, "invalid key at byte 0: missing, malformed or unwanted argument in \"tenant:1\""),
         ("cookie:", BadArgument, 0, "invalid key at byte 0: missing, malformed or unwanted argument in \"cookie:\""),
         ("host:a||b", BadArgument, 0, "invalid key at byte 0: missing, malformed or unwanted argument in \"host:a||b\""),
+        ("grpc-service:/", BadArgument, 0, "invalid key at byte 0: missing, malformed or unwanted argument in \"grpc-service:/\""),
         ("ip else", BadPolicy, 7, "invalid key at byte 7: neither an error status nor `shared` nor `exempt`, but \"\""),
         ("ip else 200", BadPolicy, 8, "invalid key at byte 8: neither an error status nor `shared` nor `exempt`, but \"200\""),
         ("ip else allow", BadPolicy, 8, "invalid key at byte 8: neither an error status nor `shared` nor `exempt`, but \"allow\""),
