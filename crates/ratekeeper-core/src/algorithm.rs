@@ -10,6 +10,7 @@
 
 mod bucket;
 mod calendar;
+mod divisor;
 mod fixed_window;
 mod sliding_counter;
 mod sliding_log;
@@ -21,7 +22,7 @@ pub use sliding_counter::SlidingCounter;
 pub use sliding_log::{Log, SlidingLog};
 
 use crate::clock::Nanos;
-use crate::decision::{Standing, Wait};
+use crate::decision::{Outcome, Standing, Wait};
 
 /// The state of a key under an algorithm of fixed size; two zeros are the state of a fresh key.
 pub type Words = [u64; 2];
@@ -53,6 +54,33 @@ pub struct Charged {
     pub words: Words,
     /// Units that were not charged, because the debt had reached its bound.
     pub clipped: u64,
+}
+
+/// What an algorithm says of a request: whether it fits, how the key stands then, and the state to
+/// write where it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    pub(crate) outcome: Outcome,
+    /// The state after the charge; where the request is refused, of no meaning.
+    pub(crate) words: Words,
+}
+
+impl Verdict {
+    #[inline]
+    fn admitted(words: Words, standing: Standing) -> Self {
+        Self {
+            outcome: Outcome::with_wait(standing, 0),
+            words,
+        }
+    }
+
+    #[inline]
+    fn refused(wait: u64, standing: Standing) -> Self {
+        Self {
+            outcome: Outcome::with_wait(standing, wait),
+            words: [0, 0],
+        }
+    }
 }
 
 /// An algorithm whose state is two words, with the numbers of one limit.
@@ -89,6 +117,29 @@ impl Fixed {
     #[inline]
     pub fn admit(&self, words: Words, moment: Moment, cost: u64) -> Option<Words> {
         each!(self, algorithm => algorithm.admit(words, moment, cost))
+    }
+
+    /// Returns what [`admit`](Self::admit), [`wait`](Self::wait) and [`standing`](Self::standing) say
+    /// of a request, the standing being that after the charge.
+    #[inline]
+    pub(crate) fn decide(&self, words: Words, moment: Moment, cost: u64) -> Verdict {
+        match self {
+            Self::Bucket(bucket) => bucket.decide(words, moment, cost),
+            Self::Window(_) | Self::Calendar(_) | Self::Counter(_) => {
+                self.decide_step_by_step(words, moment, cost)
+            }
+        }
+    }
+
+    fn decide_step_by_step(&self, words: Words, moment: Moment, cost: u64) -> Verdict {
+        match self.admit(words, moment, cost) {
+            Some(words) => Verdict::admitted(words, self.standing(words, moment)),
+            None => {
+                let wait = self.wait(words, moment, cost);
+                let outcome = Outcome::new(self.standing(words, moment), wait);
+                Verdict { outcome, words }
+            }
+        }
     }
 
     /// Returns how long until `cost` units would be admitted, nothing else happening.

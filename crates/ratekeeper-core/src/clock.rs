@@ -22,6 +22,7 @@ impl Nanos {
 
     /// Returns the moment this many nanoseconds after the start, at most [`Nanos::MAX`].
     #[must_use]
+    #[inline]
     pub const fn new(nanos: u64) -> Self {
         if nanos > Self::MAX.0 {
             Self::MAX
@@ -39,14 +40,19 @@ impl Nanos {
 
 impl From<Duration> for Nanos {
     /// Takes the time since the start; what does not fit is [`Nanos::MAX`].
+    #[inline]
     fn from(since_start: Duration) -> Self {
         Self::new(nanos(since_start))
     }
 }
 
 /// Returns the whole nanoseconds of a duration, `u64::MAX` when it holds more.
+#[inline]
 pub(crate) fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+    let whole = duration.as_secs().checked_mul(1_000_000_000);
+    whole
+        .and_then(|whole| whole.checked_add(duration.subsec_nanos().into()))
+        .unwrap_or(u64::MAX)
 }
 
 /// A source of time that people write themselves; [`Clock::new`] takes one.
@@ -105,6 +111,7 @@ impl Clock {
 
     /// Returns the present moment.
     #[must_use]
+    #[inline]
     pub fn now(&self) -> Nanos {
         match &self.0 {
             Source::System(start) => Nanos::from(start.elapsed()),

@@ -45,11 +45,12 @@ pub struct Outcome {
     wait: u64,
 }
 
-/// `Outcome::wait` holds nanoseconds below these marks.
-const NEVER: u64 = u64::MAX;
+/// `Outcome::wait` holds nanoseconds below this mark and [`Outcome::NEVER`].
 const UNKNOWN: u64 = u64::MAX - 1;
 
 impl Outcome {
+    pub(crate) const NEVER: u64 = u64::MAX;
+
     /// Puts an outcome together; for those who write stores.
     ///
     /// Durations are kept in nanoseconds up to 2^62; longer ones end there.
@@ -59,8 +60,15 @@ impl Outcome {
             Wait::None => 0,
             Wait::For(wait) => crate::clock::nanos(wait).clamp(1, crate::Nanos::MAX.get()),
             Wait::Unknown => UNKNOWN,
-            Wait::Never => NEVER,
+            Wait::Never => Self::NEVER,
         };
+        Self::with_wait(standing, wait)
+    }
+
+    /// Puts an outcome together; the wait is in nanoseconds or [`NEVER`](Self::NEVER), and zero
+    /// where the request is admitted.
+    #[inline]
+    pub(crate) fn with_wait(standing: Standing, wait: u64) -> Self {
         let Standing {
             remaining,
             next,
@@ -74,8 +82,22 @@ impl Outcome {
         }
     }
 
+    pub(crate) fn standing(self) -> Standing {
+        Standing {
+            remaining: self.remaining,
+            next: self.next,
+            reset: self.reset,
+        }
+    }
+
+    /// Returns the same answer for a key that stands otherwise.
+    pub(crate) fn with_standing(self, standing: Standing) -> Self {
+        Self::with_wait(standing, self.wait)
+    }
+
     /// Returns whether the limit admits the request.
     #[must_use]
+    #[inline]
     pub fn is_allowed(&self) -> bool {
         self.wait == 0
     }
@@ -104,7 +126,7 @@ impl Outcome {
     pub fn wait(&self) -> Wait {
         match self.wait {
             0 => Wait::None,
-            NEVER => Wait::Never,
+            Self::NEVER => Wait::Never,
             UNKNOWN => Wait::Unknown,
             nanos => Wait::For(Duration::from_nanos(nanos)),
         }

@@ -6,19 +6,17 @@
 //! traffic.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, OnceLock, PoisonError, RwLock};
 
 use crate::algorithm::Fixed;
+use crate::directory::Directory;
 
 static COUNTERS: LazyLock<RwLock<HashMap<Arc<str>, u32>>> = LazyLock::new(RwLock::default);
 
-static VERSIONS: LazyLock<RwLock<Versions>> = LazyLock::new(RwLock::default);
+static VERSIONS: LazyLock<RwLock<HashMap<Fixed, u32>>> = LazyLock::new(RwLock::default);
 
-#[derive(Default)]
-struct Versions {
-    numbers: HashMap<Fixed, u32>,
-    fixed: Vec<Fixed>,
-}
+/// The numbers by version: read by requests, so without a lock.
+static FIXED: Directory<OnceLock<Fixed>> = Directory::new();
 
 /// Returns the number of the counter of this name, the same for the life of the process.
 pub(crate) fn counter(name: &str) -> (Arc<str>, u32) {
@@ -35,17 +33,14 @@ pub(crate) fn counter(name: &str) -> (Arc<str>, u32) {
 /// Returns the number that stands for a limit's numbers, the same for equal ones.
 pub(crate) fn version(fixed: Fixed) -> u32 {
     let mut versions = VERSIONS.write().unwrap_or_else(PoisonError::into_inner);
-    if let Some(number) = versions.numbers.get(&fixed) {
-        return *number;
-    }
-    let number = u32::try_from(versions.fixed.len()).unwrap_or(u32::MAX);
-    versions.fixed.push(fixed);
-    versions.numbers.insert(fixed, number);
-    number
+    let next = u32::try_from(versions.len()).unwrap_or(u32::MAX);
+    *versions.entry(fixed).or_insert_with(|| {
+        FIXED.get(next).get_or_init(|| fixed);
+        next
+    })
 }
 
 /// Returns the numbers that a number from [`version`] stands for.
-pub(crate) fn fixed(version: u32) -> Option<Fixed> {
-    let versions = VERSIONS.read().unwrap_or_else(PoisonError::into_inner);
-    versions.fixed.get(usize::try_from(version).ok()?).copied()
+pub(crate) fn fixed(version: u32) -> Option<&'static Fixed> {
+    FIXED.existing(version)?.get()
 }

@@ -138,7 +138,11 @@ impl Key {
         digest.update((secret.len() as u64).to_be_bytes());
         digest.update(secret);
         digest.update(self.as_bytes());
-        let number = digest.finalize().iter().take(4).fold(0, |number, byte| number << 8 | u32::from(*byte));
+        let number = digest
+            .finalize()
+            .iter()
+            .take(4)
+            .fold(0, |number, byte| number << 8 | u32::from(*byte));
         // The high half of the product is below `parts`.
         let product = u64::from(number) * u64::from(parts.max(1));
         u32::try_from(product >> 32).unwrap_or(0)
@@ -306,9 +310,7 @@ impl KeyBuilder {
     pub fn finish(self) -> Key {
         match self.digest {
             None => self.key,
-            Some(digest) => {
-                Key::of_short(kind::DIGEST, &digest.finalize())
-            }
+            Some(digest) => Key::of_short(kind::DIGEST, &digest.finalize()),
         }
     }
 
@@ -559,9 +561,15 @@ mod tests {
             assert_eq!(part, Key::from(number).part_of(10, b"secret"));
             counts[part as usize] += 1;
         }
-        assert!(counts.iter().all(|count| (900..1_100).contains(count)), "{counts:?}");
+        assert!(
+            counts.iter().all(|count| (900..1_100).contains(count)),
+            "{counts:?}"
+        );
         assert_eq!(Key::GLOBAL.part_of(0, b""), 0);
-        assert_ne!(Key::from("a").part_of(u32::MAX, b"one"), Key::from("a").part_of(u32::MAX, b"two"));
+        assert_ne!(
+            Key::from("a").part_of(u32::MAX, b"one"),
+            Key::from("a").part_of(u32::MAX, b"two")
+        );
     }
 
     #[test]

@@ -44,6 +44,7 @@ pub mod algorithm;
 mod claim;
 mod clock;
 mod decision;
+mod directory;
 mod intern;
 mod key;
 mod limit;

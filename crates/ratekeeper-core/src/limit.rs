@@ -305,6 +305,27 @@ impl Limit {
         }
     }
 
+    /// Returns the bytes that a key takes at most in a full [`Memory`](crate::Memory): 48, and for a
+    /// sliding log an entry of 16 for each unit, which requests of one moment share.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratekeeper_core::{Limit, Quota};
+    ///
+    /// assert_eq!(Limit::token_bucket("pages", Quota::per_second(10))?.bytes_per_key(), 48);
+    /// assert_eq!(Limit::sliding_log("coupons", Quota::per_minute(3))?.bytes_per_key(), 48 + 3 * 16);
+    /// # Ok::<(), ratekeeper_core::LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn bytes_per_key(&self) -> u64 {
+        const ENTRY: u64 = 16;
+        match &self.0.numbers {
+            Numbers::Fixed { .. } => 48,
+            Numbers::Log(log) => log.capacity().saturating_mul(ENTRY).saturating_add(48),
+        }
+    }
+
     /// Returns the units above the capacity that settling may charge.
     #[must_use]
     pub fn max_debt(&self) -> u64 {
@@ -313,12 +334,14 @@ impl Limit {
 
     /// Returns the prepared numbers; for those who write stores.
     #[must_use]
+    #[inline]
     pub fn numbers(&self) -> &Numbers {
         &self.0.numbers
     }
 
     /// Returns a number that stands for the counter's name within this process.
     #[must_use]
+    #[inline]
     pub fn counter_number(&self) -> u32 {
         self.0.counter
     }
@@ -446,7 +469,11 @@ impl LimitError {
     #[must_use]
     pub fn no_algorithm(name: &str) -> Self {
         let detail = "a plan with a quota needs a rule with an algorithm".to_owned();
-        Self { name: name.to_owned(), detail, kind: LimitErrorKind::Unsupported }
+        Self {
+            name: name.to_owned(),
+            detail,
+            kind: LimitErrorKind::Unsupported,
+        }
     }
 
     pub(crate) fn log_too_large(limit: &Limit, entries: usize) -> Self {

@@ -1,26 +1,31 @@
 //! Counters in this process's memory.
 
 mod acquire;
+mod check;
 mod counter;
 mod logs;
+mod settle;
+mod state;
 mod table;
+mod tag;
 
 use std::fmt;
 use std::future::Ready;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use crate::algorithm::Moment;
 use crate::claim::{Claim, Claims, Cost};
 use crate::clock::Clock;
 use crate::decision::{Decision, Outcome};
+use crate::directory::Directory;
 use crate::key::Key;
 use crate::limit::{Limit, LimitError, Numbers};
 use crate::observer::{NoObserver, Observer};
 use crate::receipt::{Receipt, Settle};
 use crate::store::{Acquire, Answer, Store, StoreError};
 
-use counter::{Counter, Counters};
+use counter::Counter;
+use tag::Secret;
 
 /// Counters in memory: exact, bounded, shared by the clones of one handle.
 ///
@@ -61,11 +66,11 @@ pub struct Memory(Arc<Inner>);
 struct Inner {
     clock: Clock,
     observer: Arc<dyn Observer>,
-    secret: RandomState,
+    secret: Secret,
     max_keys: usize,
     max_log_entries: usize,
     max_keys_of: Vec<(Arc<str>, usize)>,
-    counters: Counters,
+    counters: Directory<Counter>,
 }
 
 impl Memory {
@@ -99,7 +104,6 @@ impl Memory {
     }
 
     /// Decides one claim; what [`Store::acquire`] does, without the ceremony.
-    #[inline]
     #[must_use]
     pub fn check(&self, limit: &Limit, key: &Key, cost: u64) -> Outcome {
         self.0.check(limit, key, cost, false)
@@ -113,7 +117,7 @@ impl Memory {
 
     /// Makes a key fresh.
     pub fn reset(&self, limit: &Limit, key: &Key) {
-        let tag = self.0.tag(key);
+        let tag = self.0.secret.tag(key);
         let counter = self.0.counter(limit);
         if let Some(table) = counter.existing_table() {
             let mut chain = table.lock(table.line_of(tag));
@@ -153,17 +157,12 @@ impl fmt::Debug for Memory {
 }
 
 impl Inner {
-    /// Returns the tag that stands for a key; never zero, which marks an empty entry.
-    #[inline]
-    fn tag(&self, key: &Key) -> u64 {
-        self.secret.hash_one(Bytes(key.as_bytes())).max(1)
-    }
-
     #[inline]
     fn counter(&self, limit: &Limit) -> &Counter {
         self.counters.get(limit.counter_number())
     }
 
+    #[inline]
     fn table(&self, limit: &Limit) -> &table::Table {
         self.counter(limit)
             .table(|| table::Table::new(self.max_keys(limit)))
@@ -194,16 +193,6 @@ impl Inner {
             now: self.clock.now(),
             unix,
         }
-    }
-}
-
-/// Hashes bytes without a length: the encoding of keys has no prefix in common with another.
-struct Bytes<'a>(&'a [u8]);
-
-impl std::hash::Hash for Bytes<'_> {
-    #[inline]
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        state.write(self.0);
     }
 }
 
@@ -309,7 +298,7 @@ impl MemoryBuilder {
             max_log_entries,
             max_keys_of,
         } = self;
-        let secret = RandomState::new();
+        let secret = Secret::new();
         Memory(Arc::new(Inner {
             clock,
             observer,
@@ -317,7 +306,7 @@ impl MemoryBuilder {
             max_keys,
             max_log_entries,
             max_keys_of,
-            counters: Counters::default(),
+            counters: Directory::new(),
         }))
     }
 }

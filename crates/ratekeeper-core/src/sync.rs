@@ -3,7 +3,7 @@
 #[cfg(ratekeeper_loom)]
 pub(crate) use loom::hint::spin_loop;
 #[cfg(ratekeeper_loom)]
-pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
+pub(crate) use loom::sync::atomic::{AtomicU64, Ordering, fence};
 #[cfg(ratekeeper_loom)]
 pub(crate) use loom::sync::{Mutex, MutexGuard};
 #[cfg(ratekeeper_loom)]
@@ -11,7 +11,7 @@ pub(crate) use loom::thread::yield_now;
 #[cfg(not(ratekeeper_loom))]
 pub(crate) use std::hint::spin_loop;
 #[cfg(not(ratekeeper_loom))]
-pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
+pub(crate) use std::sync::atomic::{AtomicU64, Ordering, fence};
 #[cfg(not(ratekeeper_loom))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
 #[cfg(not(ratekeeper_loom))]

@@ -8,12 +8,13 @@
 //!
 //! T = period / units is a fraction of a nanosecond as soon as the division has a rest, so times
 //! are kept as nanoseconds and a numerator over the (reduced) units: exact for ever, and without
-//! a division where a cost is one.
+//! a division as long as a product fits 64 bits.
 
 use std::time::Duration;
 
-use super::{Charged, Moment, Words, next_unit};
-use crate::decision::{Standing, Wait};
+use super::divisor::Divisor;
+use super::{Charged, Moment, Verdict, Words};
+use crate::decision::{Outcome, Standing, Wait};
 use crate::limit::LimitErrorKind;
 use crate::quota::Quota;
 
@@ -23,8 +24,9 @@ use crate::quota::Quota;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Bucket {
     /// The period over the units, reduced: one unit drains in `period / units` nanoseconds.
-    period: u64,
-    units: u32,
+    period: Divisor,
+    /// Invariant: fits 32 bits.
+    units: Divisor,
     burst: u64,
     unit: Span,
     capacity: Span,
@@ -53,9 +55,10 @@ impl Bucket {
         let divisor = gcd(quota.units(), quota.period_nanos());
         let units =
             u32::try_from(quota.units() / divisor).map_err(|_| LimitErrorKind::RateTooFine)?;
+        let period = quota.period_nanos() / divisor;
         let mut bucket = Self {
-            period: quota.period_nanos() / divisor,
-            units,
+            period: Divisor::new(period),
+            units: Divisor::new(units.into()),
             burst: quota.burst(),
             unit: Span::default(),
             capacity: Span::default(),
@@ -64,7 +67,7 @@ impl Bucket {
             .burst()
             .checked_add(max_debt)
             .ok_or(LimitErrorKind::CapacityTooLarge)?;
-        let drain = u128::from(most) * u128::from(bucket.period) / u128::from(units);
+        let drain = u128::from(most) * u128::from(period) / u128::from(units);
         if drain > u128::from(Self::MAX_DRAIN) {
             return Err(LimitErrorKind::CapacityTooLarge);
         }
@@ -83,39 +86,32 @@ impl Bucket {
         if cost == 1 && self.unit != Span::default() {
             return self.unit;
         }
-        self.span_of_rests(u128::from(cost) * u128::from(self.period))
+        self.span_of_rests(u128::from(cost) * self.period.wide())
     }
 
+    #[inline]
     #[expect(
         clippy::cast_possible_truncation,
         reason = "bounded by MAX_DRAIN, and a rest by the units"
     )]
     fn span_of_rests(&self, rests: u128) -> Span {
-        match u64::try_from(rests) {
-            Ok(rests) => Span {
-                nanos: rests / u64::from(self.units),
-                rest: (rests % u64::from(self.units)) as u32,
-            },
-            Err(_) => Span {
-                nanos: (rests / u128::from(self.units)) as u64,
-                rest: (rests % u128::from(self.units)) as u32,
-            },
+        let (nanos, rest) = self.units.divide(rests);
+        Span {
+            nanos: nanos as u64,
+            rest: rest as u32,
         }
     }
 
+    #[inline]
     fn rests(&self, span: Span) -> u128 {
-        u128::from(span.nanos) * u128::from(self.units) + u128::from(span.rest)
+        u128::from(span.nanos) * self.units.wide() + u128::from(span.rest)
     }
 
     #[inline]
     fn add(&self, one: Span, other: Span) -> Span {
         let rest = u64::from(one.rest) + u64::from(other.rest);
-        let carry = rest >= u64::from(self.units);
-        let rest = if carry {
-            rest - u64::from(self.units)
-        } else {
-            rest
-        };
+        let carry = rest >= self.units.get();
+        let rest = if carry { rest - self.units.get() } else { rest };
         #[expect(
             clippy::cast_possible_truncation,
             reason = "a rest is less than the units, which fit 32 bits"
@@ -127,6 +123,7 @@ impl Bucket {
     }
 
     /// Subtracts, down to zero.
+    #[inline]
     fn subtract(&self, from: Span, other: Span) -> Span {
         if from <= other {
             return Span::default();
@@ -137,10 +134,11 @@ impl Bucket {
                 rest: from.rest - other.rest,
             }
         } else {
-            // The sum stays below the units, so it fits.
+            let rest = self.units.get() - u64::from(other.rest) + u64::from(from.rest);
+            #[expect(clippy::cast_possible_truncation, reason = "less than the units")]
             Span {
                 nanos: from.nanos - other.nanos - 1,
-                rest: self.units - other.rest + from.rest,
+                rest: rest as u32,
             }
         }
     }
@@ -183,42 +181,55 @@ impl Bucket {
         (level <= self.capacity).then(|| Self::drained(level, moment))
     }
 
-    pub(super) fn wait(&self, words: Words, moment: Moment, cost: u64) -> Wait {
+    /// What [`admit`](Self::admit), [`wait`](Self::wait) and [`standing`](Self::standing) say, worked
+    /// out together.
+    #[inline]
+    pub(super) fn decide(&self, words: Words, moment: Moment, cost: u64) -> Verdict {
+        let level = Self::level(words, moment);
+        if cost == 0 {
+            return Verdict::admitted(words, self.standing_at(level));
+        }
         if cost > self.burst {
-            return Wait::Never;
+            return Verdict::refused(Outcome::NEVER, self.standing_at(level));
         }
-        let level = self.add(Self::level(words, moment), self.span(cost));
-        if cost == 0 || level <= self.capacity {
-            return Wait::None;
+        let after = self.add(level, self.span(cost));
+        if after <= self.capacity {
+            Verdict::admitted(Self::drained(after, moment), self.standing_at(after))
+        } else {
+            let wait = self.subtract(after, self.capacity).ceil();
+            Verdict::refused(wait, self.standing_at(level))
         }
-        Wait::For(Duration::from_nanos(
-            self.subtract(level, self.capacity).ceil(),
-        ))
+    }
+
+    pub(super) fn wait(&self, words: Words, moment: Moment, cost: u64) -> Wait {
+        self.decide(words, moment, cost).outcome.wait()
     }
 
     #[inline]
     pub(super) fn standing(&self, words: Words, moment: Moment) -> Standing {
-        let level = Self::level(words, moment);
-        let room = self.subtract(self.capacity, level);
-        let remaining = self.whole_units(room);
-        let next = next_unit(remaining, self.burst, |cost| self.wait(words, moment, cost));
-        Standing {
-            remaining,
-            next,
-            reset: level.ceil(),
-        }
+        self.standing_at(Self::level(words, moment))
     }
 
-    /// Returns how many whole units drain in this time.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "a span within the capacity holds at most the burst"
-    )]
-    fn whole_units(&self, span: Span) -> u64 {
-        let rests = self.rests(span);
-        match u64::try_from(rests) {
-            Ok(rests) => rests / self.period,
-            Err(_) => (rests / u128::from(self.period)) as u64,
+    #[inline]
+    fn standing_at(&self, level: Span) -> Standing {
+        let room = self.subtract(self.capacity, level);
+        // Whole units that drain in this time, and what the next one lacks.
+        let (remaining, part) = self.period.divide(self.rests(room));
+        let next = if level > self.capacity {
+            self.subtract(self.add(level, self.unit), self.capacity)
+        } else if level == Span::default() {
+            level
+        } else {
+            self.span_of_rests(self.period.wide() - part)
+        };
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a span within the capacity holds at most the burst"
+        )]
+        Standing {
+            remaining: remaining as u64,
+            next: next.ceil(),
+            reset: level.ceil(),
         }
     }
 
@@ -237,10 +248,10 @@ impl Bucket {
     ) -> Charged {
         let level = Self::level(words, moment);
         let ceiling = self.span(self.burst + max_debt).max(level);
-        let wanted = u128::from(units) * u128::from(self.period);
+        let wanted = u128::from(units) * self.period.wide();
         let room = self.rests(self.subtract(ceiling, level));
         let taken = wanted.min(room);
-        let clipped = (wanted - taken) / u128::from(self.period);
+        let (clipped, _) = self.period.divide(wanted - taken);
         Charged {
             words: Self::drained(self.add(level, self.span_of_rests(taken)), moment),
             clipped: u64::try_from(clipped).unwrap_or(u64::MAX),
@@ -258,7 +269,7 @@ impl Bucket {
 
     pub(super) fn used(&self, words: Words, moment: Moment) -> u64 {
         let rests = self.rests(Self::level(words, moment));
-        u64::try_from(rests.div_ceil(u128::from(self.period))).unwrap_or(u64::MAX)
+        u64::try_from(rests.div_ceil(self.period.wide())).unwrap_or(u64::MAX)
     }
 
     pub(super) fn with_used(&self, units: u64, moment: Moment) -> Words {
@@ -272,17 +283,17 @@ impl Bucket {
     /// kept as a debt.
     pub(super) fn adopt(&self, from: &Self, words: Words, moment: Moment) -> Option<Words> {
         let rests = from.rests(Self::level(words, moment));
-        let period = u128::from(from.period);
+        let period = from.period.wide();
         // Whole units and the rest of one apart, so that the products fit.
-        let whole = (rests / period) * u128::from(self.period);
-        let part = (rests % period * u128::from(self.period)).div_ceil(period);
+        let (units, part) = from.period.divide(rests);
+        let whole = units * self.period.wide();
+        let part = (part * self.period.wide()).div_ceil(period);
         let level = whole + part;
-        let other_is_faster =
-            period * u128::from(self.units) < u128::from(self.period) * u128::from(from.units);
+        let other_is_faster = period * self.units.wide() < self.period.wide() * from.units.wide();
         if other_is_faster && level > self.rests(self.capacity) {
             return None;
         }
-        let ceiling = u128::from(Self::MAX_DRAIN) * u128::from(self.units);
+        let ceiling = u128::from(Self::MAX_DRAIN) * self.units.wide();
         Some(Self::drained(
             self.span_of_rests(level.min(ceiling)),
             moment,

@@ -14,9 +14,17 @@
 //! # Concurrency
 //!
 //! The lock bit in the head of a chain's first line guards the whole chain, its overflow lines
-//! included. It is taken with Acquire and released with Release, so all other accesses under it
-//! are Relaxed. Whoever locks several chains does so in ascending order of their lines. The pool's
-//! mutex is taken while chains are locked, never the other way round.
+//! included. Releasing it counts the sequence up. So a chain can be read without the lock, and what
+//! was read is right if the head is the same afterwards: a [`View`]. Refusing needs no more than
+//! that. Admitting turns the view into a [`Chain`], by taking the lock if the head is still the
+//! same; thus nothing is read twice, and the lock is held for a few stores. A view could be deceived
+//! only by a thread that stops between two of its steps for exactly a multiple of 2^31 changes of
+//! its line, which take at least 20 seconds.
+//!
+//! The lock is taken with Acquire and released with Release, so other accesses under it are
+//! Relaxed; the fences that views need are told where they stand. Whoever locks several chains does
+//! so in ascending order of their lines. The pool's mutex is taken while chains are locked, never
+//! the other way round.
 //!
 //! # Bounds
 //!
@@ -26,9 +34,11 @@
 //! as long as no more than M keys are live, no more than M + M / 8 entries are in use, and the
 //! pool is large enough for these however they are spread. Only beyond that a live key is evicted.
 
-use crate::algorithm::{Moment, Words};
+use std::ops::Deref;
+
+use crate::algorithm::{Fixed, Moment, Words};
 use crate::intern;
-use crate::sync::{AtomicU64, Mutex, Ordering, spin_loop, yield_now, zeroed_words};
+use crate::sync::{AtomicU64, Mutex, Ordering, fence, spin_loop, yield_now, zeroed_words};
 
 const LINE: usize = 8;
 const HEAD: usize = 0;
@@ -139,31 +149,19 @@ impl Table {
     }
 
     #[inline]
-    fn word(&self, line: usize, index: usize) -> &AtomicU64 {
-        &self.words[self.origin + line * LINE + index]
+    fn line(&self, line: usize) -> &[AtomicU64; LINE] {
+        &self.words[self.origin..].as_chunks().0[line]
     }
 
+    /// Looks at the chain of a line, once nobody holds its lock.
     #[inline]
-    fn load(&self, line: usize, index: usize) -> u64 {
-        // Relaxed: under the chain's lock.
-        self.word(line, index).load(Ordering::Relaxed)
-    }
-
-    #[inline]
-    fn store(&self, line: usize, index: usize, value: u64) {
-        // Relaxed: published by the release of the chain's lock.
-        self.word(line, index).store(value, Ordering::Relaxed);
-    }
-
-    /// Locks the chain of a line.
-    #[inline]
-    pub(super) fn lock(&self, line: usize) -> Chain<'_> {
+    pub(super) fn view(&self, line: usize) -> View<'_> {
         let mut turns = 0u32;
         loop {
-            if let Some(chain) = self.try_lock(line) {
-                return chain;
+            if let Some(view) = self.try_view(line) {
+                return view;
             }
-            // A holder is some 20 ns from its release, unless the scheduler took it away.
+            // A holder is some 10 ns from its release, unless the scheduler took it away.
             turns += 1;
             if turns.is_multiple_of(64) {
                 yield_now();
@@ -174,34 +172,45 @@ impl Table {
     }
 
     #[inline]
-    fn try_lock(&self, line: usize) -> Option<Chain<'_>> {
-        let word = self.word(line, HEAD);
-        let head = word.load(Ordering::Relaxed);
-        if head & LOCKED != 0 {
-            return None;
-        }
+    fn try_view(&self, line: usize) -> Option<View<'_>> {
         // Acquire pairs with the Release in `Chain::drop`: what was written under the lock is seen.
-        let locked =
-            word.compare_exchange(head, head | LOCKED, Ordering::Acquire, Ordering::Relaxed);
-        locked.is_ok().then_some(Chain {
+        let head = self.line(line)[HEAD].load(Ordering::Acquire);
+        (head & LOCKED == 0).then_some(View {
             table: self,
             line,
             head,
         })
     }
 
+    /// Locks the chain of a line.
+    #[inline]
+    pub(super) fn lock(&self, line: usize) -> Chain<'_> {
+        loop {
+            if let Some(chain) = self.view(line).lock() {
+                return chain;
+            }
+            // Another was faster; that one is not waited for here but in `view`.
+            spin_loop();
+        }
+    }
+
+    /// Returns whether an insertion that took an unused entry has to sweep.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.used() >= self.max_keys
+    }
+
     /// Frees entries that have become fresh, in a few chains, once the table is full. Called after
     /// an insertion took an unused entry, with no chain locked.
-    pub(super) fn sweep(&self, moment: Moment) {
-        if self.used() < self.max_keys {
-            return;
-        }
+    #[cold]
+    pub(super) fn sweep(&self, own: (&Fixed, u32), moment: Moment) {
         #[expect(clippy::cast_possible_truncation, reason = "any position is as good")]
         let start = self.hand.fetch_add(SWEEP as u64, Ordering::Relaxed) as usize;
         for step in 0..SWEEP {
             // A chain that is locked is being used, and will be swept another time.
-            if let Some(mut chain) = self.try_lock(start.wrapping_add(step) % self.lines) {
-                chain.free_fresh(moment);
+            let view = self.try_view(start.wrapping_add(step) % self.lines);
+            if let Some(mut chain) = view.and_then(View::lock) {
+                chain.free_fresh(own, moment);
             }
         }
     }
@@ -211,8 +220,10 @@ impl Table {
         if pool.freed != 0 {
             #[expect(clippy::cast_possible_truncation, reason = "an index of a line")]
             let line = (pool.freed - 1) as usize;
-            pool.freed = self.load(line, HEAD) >> LINK_SHIFT;
-            self.store(line, HEAD, 0);
+            // Relaxed: the pool's mutex orders these.
+            let head = &self.line(line)[HEAD];
+            pool.freed = head.load(Ordering::Relaxed) >> LINK_SHIFT;
+            head.store(0, Ordering::Relaxed);
             return Some(line);
         }
         (pool.unused < pool.end).then(|| {
@@ -224,8 +235,18 @@ impl Table {
     /// Gives back an overflow line whose entries are empty.
     fn free_line(&self, line: usize) {
         let mut pool = lock_pool(&self.pool);
-        self.store(line, HEAD, pool.freed << LINK_SHIFT);
+        self.line(line)[HEAD].store(pool.freed << LINK_SHIFT, Ordering::Relaxed);
         pool.freed = line as u64 + 1;
+    }
+}
+
+/// Returns the numbers of a version, without a look-up where they are the caller's own.
+#[inline]
+fn numbers_of(version: u32, (own, own_version): (&Fixed, u32)) -> Option<&Fixed> {
+    if version == own_version {
+        Some(own)
+    } else {
+        intern::fixed(version)
     }
 }
 
@@ -235,75 +256,93 @@ fn lock_pool(pool: &Mutex<Pool>) -> crate::sync::MutexGuard<'_, Pool> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// A locked chain of lines; unlocked when dropped.
-pub(super) struct Chain<'t> {
+/// A chain of lines that is read without its lock, as it was when the view was made. Others may be
+/// changing it meanwhile, so what was read is right only if the view [is still
+/// current](View::is_current) afterwards or can [be locked](View::lock).
+#[derive(Clone, Copy)]
+pub(super) struct View<'t> {
     table: &'t Table,
     line: usize,
-    /// The head of the first line without the lock bit, as it is to be stored again.
+    /// The head of the first line, without the lock bit.
     head: u64,
 }
 
-impl Drop for Chain<'_> {
+impl<'t> View<'t> {
+    /// Returns whether nobody has changed the chain since.
     #[inline]
-    fn drop(&mut self) {
-        let link = self.head & !u64::from(u32::MAX);
-        let sequence = self.head.wrapping_add(SEQUENCE) & u64::from(u32::MAX) & !LOCKED;
-        // Release pairs with the Acquire in `Table::try_lock`.
-        self.table
-            .word(self.line, HEAD)
-            .store(link | sequence, Ordering::Release);
+    pub(super) fn is_current(&self) -> bool {
+        // Acquire pairs with the Release fence in `lock`: if any word was read that another has
+        // written since, the head shows that one's lock or a later sequence.
+        fence(Ordering::Acquire);
+        self.head_word().load(Ordering::Relaxed) == self.head
     }
-}
 
-impl Chain<'_> {
+    /// Locks the chain, unless somebody has changed or locked it since.
+    #[inline]
+    pub(super) fn lock(self) -> Option<Chain<'t>> {
+        // As in `is_current`: nothing that was read is from after the head that is compared here.
+        fence(Ordering::Acquire);
+        let locked = self.head_word().compare_exchange(
+            self.head,
+            self.head | LOCKED,
+            Ordering::Acquire,
+            Ordering::Relaxed,
+        );
+        // Release pairs with the Acquire fences of those who read without the lock: whoever sees
+        // a word written under it also sees that it was taken.
+        fence(Ordering::Release);
+        locked.is_ok().then_some(Chain(self))
+    }
+
+    #[inline]
+    fn head_word(&self) -> &AtomicU64 {
+        &self.table.line(self.line)[HEAD]
+    }
+
     #[inline]
     fn next_line(&self, line: usize) -> Option<usize> {
         let head = if line == self.line {
             self.head
         } else {
-            self.table.load(line, HEAD)
+            // Relaxed: under the chain's lock, or to be checked afterwards.
+            self.table.line(line)[HEAD].load(Ordering::Relaxed)
         };
         let link = (head >> LINK_SHIFT) as usize;
         link.checked_sub(1)
-    }
-
-    fn set_next_line(&mut self, line: usize, next: Option<usize>) {
-        let link = next.map_or(0, |next| next as u64 + 1) << LINK_SHIFT;
-        if line == self.line {
-            self.head = self.head & u64::from(u32::MAX) | link;
-        } else {
-            self.table.store(line, HEAD, link);
-        }
     }
 
     /// Calls `visit` with the chain's slots and their tags until it returns something.
     #[inline]
     fn find_slot<R>(&self, mut visit: impl FnMut(Slot, u64) -> Option<R>) -> Option<R> {
         let mut line = self.line;
-        loop {
+        // Bounded for those without the lock, who may be led into a line that is not the chain's.
+        for _ in 0..MAX_CHAIN {
+            let words = self.table.line(line);
             for (half, index) in ENTRIES.into_iter().enumerate() {
-                let tag = self.table.load(line, index);
+                // Relaxed: under the chain's lock, or to be checked afterwards.
+                let tag = words[index].load(Ordering::Relaxed);
                 if let Some(result) = visit(Slot { line, half }, tag) {
                     return Some(result);
                 }
             }
             line = self.next_line(line)?;
         }
+        None
     }
 
+    #[inline]
     fn read(&self, slot: Slot) -> Found {
-        let Slot { line, half } = slot;
-        let index = ENTRIES[half];
+        let words = self.table.line(slot.line);
+        let index = ENTRIES[slot.half];
+        let [versions, first, second] = [VERSIONS, index + 1, index + 2]
+            // Relaxed: under the chain's lock, or to be checked afterwards.
+            .map(|index| words[index].load(Ordering::Relaxed));
         #[expect(clippy::cast_possible_truncation, reason = "one of the two halves")]
-        let version = (self.table.load(line, VERSIONS) >> (32 * half)) as u32;
-        let words = [
-            self.table.load(line, index + 1),
-            self.table.load(line, index + 2),
-        ];
+        let version = (versions >> (32 * slot.half)) as u32;
         Found {
             slot,
             version,
-            words,
+            words: [first, second],
         }
     }
 
@@ -313,23 +352,66 @@ impl Chain<'_> {
         self.find_slot(|slot, there| (there == tag).then_some(slot))
             .map(|slot| self.read(slot))
     }
+}
 
-    /// Writes the state of an entry.
+/// A locked chain of lines; unlocked when dropped.
+pub(super) struct Chain<'t>(View<'t>);
+
+impl<'t> Deref for Chain<'t> {
+    type Target = View<'t>;
+
     #[inline]
+    fn deref(&self) -> &View<'t> {
+        &self.0
+    }
+}
+
+impl Drop for Chain<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let link = self.head & !u64::from(u32::MAX);
+        let sequence = self.head.wrapping_add(SEQUENCE) & u64::from(u32::MAX);
+        // Release pairs with the Acquire in `Table::try_view`.
+        self.head_word().store(link | sequence, Ordering::Release);
+    }
+}
+
+impl Chain<'_> {
+    fn set_next_line(&mut self, line: usize, next: Option<usize>) {
+        let link = next.map_or(0, |next| next as u64 + 1) << LINK_SHIFT;
+        if line == self.line {
+            self.0.head = self.head & u64::from(u32::MAX) | link;
+        } else {
+            self.store(line, HEAD, link);
+        }
+    }
+
+    #[inline]
+    fn store(&self, line: usize, index: usize, value: u64) {
+        // Relaxed: published by the release of the chain's lock.
+        self.table.line(line)[index].store(value, Ordering::Relaxed);
+    }
+
+    /// Writes the state of an entry that is counted by the same numbers as before.
+    #[inline]
+    pub(super) fn update(&mut self, slot: Slot, words: Words) {
+        let index = ENTRIES[slot.half];
+        self.store(slot.line, index + 1, words[0]);
+        self.store(slot.line, index + 2, words[1]);
+    }
+
+    /// Writes the state of an entry and by which numbers it is counted.
     pub(super) fn write(&mut self, slot: Slot, version: u32, words: Words) {
-        let Slot { line, half } = slot;
-        let index = ENTRIES[half];
-        let shift = 32 * half;
-        let versions = self.table.load(line, VERSIONS) & !(u64::from(u32::MAX) << shift);
-        self.table
-            .store(line, VERSIONS, versions | u64::from(version) << shift);
-        self.table.store(line, index + 1, words[0]);
-        self.table.store(line, index + 2, words[1]);
+        let shift = 32 * slot.half;
+        let versions = self.table.line(slot.line)[VERSIONS].load(Ordering::Relaxed);
+        let others = versions & !(u64::from(u32::MAX) << shift);
+        self.store(slot.line, VERSIONS, others | u64::from(version) << shift);
+        self.update(slot, words);
     }
 
     /// Empties an entry.
     pub(super) fn remove(&mut self, slot: Slot) {
-        self.table.store(slot.line, ENTRIES[slot.half], 0);
+        self.store(slot.line, ENTRIES[slot.half], 0);
         self.table.used.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -337,12 +419,13 @@ impl Chain<'_> {
     pub(super) fn insert(
         &mut self,
         tag: u64,
-        version: u32,
+        numbers: (&Fixed, u32),
         words: Words,
         moment: Moment,
     ) -> Inserted {
-        let (slot, inserted) = self.vacate(moment);
-        self.table.store(slot.line, ENTRIES[slot.half], tag);
+        let version = numbers.1;
+        let (slot, inserted) = self.vacate(numbers, moment);
+        self.store(slot.line, ENTRIES[slot.half], tag);
         self.write(slot, version, words);
         if inserted == Inserted::Taken {
             self.table.used.fetch_add(1, Ordering::Relaxed);
@@ -352,7 +435,7 @@ impl Chain<'_> {
 
     /// Finds a place for a new entry: one whose key has become fresh, an empty one, a new line, or
     /// that of the key whose loss matters least.
-    fn vacate(&mut self, moment: Moment) -> (Slot, Inserted) {
+    fn vacate(&mut self, own: (&Fixed, u32), moment: Moment) -> (Slot, Inserted) {
         let mut empty = None;
         let mut fresh = None;
         let mut lines = 1;
@@ -368,7 +451,7 @@ impl Chain<'_> {
                 return None;
             }
             let found = self.read(slot);
-            let fixed = intern::fixed(found.version)?;
+            let fixed = numbers_of(found.version, own)?;
             if fixed.is_fresh(found.words, moment) {
                 fresh = fresh.or(Some(slot));
                 return None::<()>;
@@ -408,18 +491,18 @@ impl Chain<'_> {
     }
 
     /// Empties the entries that have become fresh and gives back the overflow lines left empty.
-    fn free_fresh(&mut self, moment: Moment) {
+    fn free_fresh(&mut self, own: (&Fixed, u32), moment: Moment) {
         let mut before = self.line;
         let mut next = Some(self.line);
         while let Some(line) = next {
             next = self.next_line(line);
             let mut kept = false;
             for (half, index) in ENTRIES.into_iter().enumerate() {
-                if self.table.load(line, index) == 0 {
+                if self.table.line(line)[index].load(Ordering::Relaxed) == 0 {
                     continue;
                 }
                 let found = self.read(Slot { line, half });
-                let fresh = intern::fixed(found.version)
+                let fresh = numbers_of(found.version, own)
                     .is_none_or(|fixed| fixed.is_fresh(found.words, moment));
                 if fresh {
                     self.remove(found.slot);
@@ -463,10 +546,10 @@ mod tests {
         let words = fixed.admit([0, 0], moment, 1).unwrap();
         let mut chain = table.lock(table.line_of(tag(key)));
         assert!(chain.find(tag(key)).is_none());
-        let inserted = chain.insert(tag(key), version, words, moment);
+        let inserted = chain.insert(tag(key), (&fixed, version), words, moment);
         drop(chain);
-        if inserted == Inserted::Taken {
-            table.sweep(moment);
+        if inserted == Inserted::Taken && table.is_full() {
+            table.sweep((&fixed, version), moment);
         }
         inserted
     }
@@ -490,17 +573,17 @@ mod tests {
     #[test]
     fn all_keys_of_one_line_are_kept_while_the_chain_lasts() {
         let table = Table::new(100);
-        let (_, version) = numbers();
+        let (fixed, version) = numbers();
         for key in 1..=2 * MAX_CHAIN as u64 {
             let mut chain = table.lock(0);
             assert_eq!(
-                chain.insert(key, version, [5, 1], Moment::at(5)),
+                chain.insert(key, (&fixed, version), [5, 1], Moment::at(5)),
                 Inserted::Taken
             );
         }
         let mut chain = table.lock(0);
         assert_eq!(
-            chain.insert(1_000, version, [5, 1], Moment::at(5)),
+            chain.insert(1_000, (&fixed, version), [5, 1], Moment::at(5)),
             Inserted::Evicted
         );
     }
@@ -533,6 +616,6 @@ mod tests {
     #[test]
     fn lines_are_aligned_to_their_size() {
         let table = Table::new(1_000);
-        assert_eq!(std::ptr::from_ref(table.word(3, 0)).addr() % 64, 0);
+        assert_eq!(std::ptr::from_ref(table.line(3)).addr() % 64, 0);
     }
 }

@@ -1,0 +1,73 @@
+//! Ending a charge.
+
+use crate::algorithm::Fixed;
+use crate::limit::Numbers;
+use crate::receipt::{Receipt, Settle};
+
+use super::Inner;
+use super::logs::Logs;
+use super::state::{State, write};
+
+impl Inner {
+    /// Ends a charge.
+    pub(super) fn settle(&self, receipt: &Receipt, how: Settle) {
+        let Receipt {
+            limit,
+            key,
+            units,
+            stamp,
+        } = receipt;
+        let (refund, charge) = match how {
+            Settle::Commit => return,
+            Settle::Refund => (*units, 0),
+            Settle::Actual(actual) => (units.saturating_sub(actual), actual.saturating_sub(*units)),
+        };
+        let tag = self.secret.tag(key);
+        let mut clipped = 0;
+        match limit.numbers() {
+            Numbers::Fixed { fixed, version } => {
+                let table = self.table(limit);
+                let mut chain = table.lock(table.line_of(tag));
+                let moment = self.moment(matches!(fixed, Fixed::Calendar(_)));
+                let found = chain.find(tag);
+                let slot = found.map(|found| found.slot);
+                // What is held under other numbers is settled under those.
+                let (fixed, version, words) =
+                    match State::adopt(&mut chain, found, (fixed, *version), moment) {
+                        State::Known(words) => (fixed, *version, words),
+                        State::Held { from, words } => {
+                            (from, found.map_or(*version, |found| found.version), words)
+                        }
+                    };
+                if refund > 0
+                    && let Some(slot) = slot
+                {
+                    chain.write(slot, version, fixed.refund(words, moment, refund, *stamp));
+                }
+                if charge > 0 {
+                    let numbers = (fixed, version);
+                    let charged = fixed.charge(words, moment, charge, limit.max_debt());
+                    clipped = charged.clipped;
+                    let inserted = write(&mut chain, slot, tag, numbers, charged.words, moment);
+                    drop(chain);
+                    if let Some(inserted) = inserted {
+                        self.after_insert(limit, table, numbers, inserted, moment);
+                    }
+                }
+            }
+            Numbers::Log(numbers) => {
+                let logs = self.logs(limit);
+                let mut shard = logs.lock(Logs::shard_of(tag));
+                let moment = self.moment(false);
+                let evicted = logs.change(&mut shard, tag, numbers, moment, |log| {
+                    numbers.refund(log, refund, *stamp);
+                    clipped = numbers.charge(log, moment, charge, limit.max_debt());
+                });
+                (0..evicted).for_each(|_| self.observer.evicted(limit));
+            }
+        }
+        if clipped > 0 {
+            self.observer.clipped(limit, clipped);
+        }
+    }
+}
