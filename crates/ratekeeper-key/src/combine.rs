@@ -9,7 +9,10 @@ use ratekeeper_core::Key;
 
 use crate::{KeyErrorKind, KeyExtractor, Keyed, Warning};
 
-/// Returns an extractor that asks a closure.
+/// Returns an extractor that asks a closure, which returns anything that becomes a [`Keyed`].
+///
+/// A closure that keys by text borrowed from the request returns a [`Key`]:
+/// `|parts| Key::from(parts.uri.path())`.
 ///
 /// # Examples
 ///

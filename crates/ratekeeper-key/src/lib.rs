@@ -55,6 +55,7 @@ mod extract;
 pub mod guide;
 mod keys;
 mod registry;
+mod self_check;
 mod warning;
 
 pub use address::{
@@ -62,7 +63,7 @@ pub use address::{
     Prefixes, SocketPeer, Source, UnixPeer,
 };
 pub use combine::{ByFn, OnFailure, Or, WithFailure, by_fn};
-pub use diagnosis::{Diagnosis, KeyShare, SelfCheck};
+pub use diagnosis::Diagnosis;
 pub use error::{KeyError, KeyErrorKind};
 pub use exempt::{Exemptions, is_preflight};
 pub use extract::{KeyExtractor, Keyed};
@@ -74,4 +75,5 @@ pub use keys::{
 };
 pub use ratekeeper_core::{Key, KeyBuilder};
 pub use registry::{ExtractorError, ExtractorErrorKind, Registry};
+pub use self_check::{KeyShare, SelfCheck};
 pub use warning::{Warning, WarningKind};

@@ -57,10 +57,9 @@ impl Networks {
     /// Returns the loopback networks, `127.0.0.0/8` and `::1`: for a proxy on the same host.
     #[must_use]
     pub fn loopback() -> Self {
-        Self::from_iter([
-            IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8)),
-            IpNet::from(IpAddr::V6(Ipv6Addr::LOCALHOST)),
-        ])
+        let v4 = IpNet::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8);
+        let v6 = IpNet::new(IpAddr::V6(Ipv6Addr::LOCALHOST), 128);
+        v4.into_iter().chain(v6).collect()
     }
 
     /// Returns whether the address, in its canonical form, lies in one of the networks.

@@ -106,6 +106,13 @@ fn a_set_knows_whether_it_holds_everything_or_nothing() {
 }
 
 #[test]
+fn loopback_is_this_host_alone() {
+    let loopback = Networks::loopback();
+    assert_eq!(loopback.to_string(), "127.0.0.0/8, ::1/128");
+    assert!(loopback.wide().is_empty());
+}
+
+#[test]
 fn prefixes_are_text_and_have_bounds() {
     for text in ["32/64", "8/32", "24/128"] {
         assert_eq!(text.parse::<Prefixes>().unwrap().to_string(), text);
