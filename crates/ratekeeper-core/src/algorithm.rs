@@ -16,6 +16,7 @@ mod sliding_counter;
 mod sliding_log;
 
 pub use bucket::Bucket;
+pub(crate) use bucket::Span;
 pub use calendar::{Calendar, CalendarUnit, CalendarWindow, UtcOffset, UtcOffsetError};
 pub use fixed_window::FixedWindow;
 pub use sliding_counter::SlidingCounter;
@@ -47,6 +48,13 @@ impl Moment {
     }
 }
 
+impl From<Nanos> for Moment {
+    /// Takes the monotonic time; the calendar time is unknown (zero).
+    fn from(now: Nanos) -> Self {
+        Self { now, unix: 0 }
+    }
+}
+
 /// What came of a charge that may overdraw a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charged {
@@ -63,24 +71,6 @@ pub(crate) struct Verdict {
     pub(crate) outcome: Outcome,
     /// The state after the charge; where the request is refused, of no meaning.
     pub(crate) words: Words,
-}
-
-impl Verdict {
-    #[inline]
-    fn admitted(words: Words, standing: Standing) -> Self {
-        Self {
-            outcome: Outcome::with_wait(standing, 0),
-            words,
-        }
-    }
-
-    #[inline]
-    fn refused(wait: u64, standing: Standing) -> Self {
-        Self {
-            outcome: Outcome::with_wait(standing, wait),
-            words: [0, 0],
-        }
-    }
 }
 
 /// An algorithm whose state is two words, with the numbers of one limit.
@@ -120,11 +110,11 @@ impl Fixed {
     }
 
     /// Returns what [`admit`](Self::admit), [`wait`](Self::wait) and [`standing`](Self::standing) say
-    /// of a request, the standing being that after the charge.
-    #[inline]
-    pub(crate) fn decide(&self, words: Words, moment: Moment, cost: u64) -> Verdict {
+    /// of a request, the standing being that after the charge. `version` stands for these numbers.
+    #[inline(always)]
+    pub(crate) fn decide(&self, version: u32, words: Words, moment: Moment, cost: u64) -> Verdict {
         match self {
-            Self::Bucket(bucket) => bucket.decide(words, moment, cost),
+            Self::Bucket(bucket) => bucket.decide(version, words, moment, cost),
             Self::Window(_) | Self::Calendar(_) | Self::Counter(_) => {
                 self.decide_step_by_step(words, moment, cost)
             }
@@ -132,14 +122,12 @@ impl Fixed {
     }
 
     fn decide_step_by_step(&self, words: Words, moment: Moment, cost: u64) -> Verdict {
-        match self.admit(words, moment, cost) {
-            Some(words) => Verdict::admitted(words, self.standing(words, moment)),
-            None => {
-                let wait = self.wait(words, moment, cost);
-                let outcome = Outcome::new(self.standing(words, moment), wait);
-                Verdict { outcome, words }
-            }
-        }
+        let (words, wait) = match self.admit(words, moment, cost) {
+            Some(words) => (words, Wait::None),
+            None => (words, self.wait(words, moment, cost)),
+        };
+        let outcome = Outcome::new(self.standing(words, moment), wait);
+        Verdict { outcome, words }
     }
 
     /// Returns how long until `cost` units would be admitted, nothing else happening.

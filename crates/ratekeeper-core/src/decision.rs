@@ -1,8 +1,10 @@
 //! What a limiter answers.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
+use crate::algorithm::{Fixed, Span};
 use crate::claim::MAX_CLAIMS;
 
 /// How long until a request like the refused one would be admitted, nothing else happening.
@@ -37,12 +39,19 @@ impl Wait {
 }
 
 /// What one limit says of one request. Durations count from the decision.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy)]
 pub struct Outcome {
-    pub(crate) remaining: u64,
-    pub(crate) next: u64,
-    pub(crate) reset: u64,
+    figures: Figures,
     wait: u64,
+}
+
+/// How a key stands, or what that is worked out from when somebody asks: many callers want to know
+/// only whether a request is allowed.
+#[derive(Clone, Copy)]
+enum Figures {
+    Known(Standing),
+    /// The level of a bucket with the numbers of this version.
+    Level(Span, u32),
 }
 
 /// `Outcome::wait` holds nanoseconds below this mark and [`Outcome::NEVER`].
@@ -62,37 +71,41 @@ impl Outcome {
             Wait::Unknown => UNKNOWN,
             Wait::Never => Self::NEVER,
         };
-        Self::with_wait(standing, wait)
-    }
-
-    /// Puts an outcome together; the wait is in nanoseconds or [`NEVER`](Self::NEVER), and zero
-    /// where the request is admitted.
-    #[inline]
-    pub(crate) fn with_wait(standing: Standing, wait: u64) -> Self {
-        let Standing {
-            remaining,
-            next,
-            reset,
-        } = standing;
         Self {
-            remaining,
-            next,
-            reset,
+            figures: Figures::Known(standing),
             wait,
         }
     }
 
-    pub(crate) fn standing(self) -> Standing {
-        Standing {
-            remaining: self.remaining,
-            next: self.next,
-            reset: self.reset,
+    /// Puts the outcome of a bucket together; the wait is in nanoseconds or
+    /// [`NEVER`](Self::NEVER), and zero where the request is admitted.
+    #[inline]
+    pub(crate) fn of_bucket(level: Span, version: u32, wait: u64) -> Self {
+        Self {
+            figures: Figures::Level(level, version),
+            wait,
         }
     }
 
     /// Returns the same answer for a key that stands otherwise.
     pub(crate) fn with_standing(self, standing: Standing) -> Self {
-        Self::with_wait(standing, self.wait)
+        Self {
+            figures: Figures::Known(standing),
+            ..self
+        }
+    }
+
+    /// Returns how the key stands after the decision.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        match self.figures {
+            Figures::Known(standing) => standing,
+            Figures::Level(level, version) => match crate::intern::fixed(version) {
+                Some(Fixed::Bucket(bucket)) => bucket.standing_at(level),
+                // Only buckets make such outcomes.
+                _ => Standing::default(),
+            },
+        }
     }
 
     /// Returns whether the limit admits the request.
@@ -105,20 +118,20 @@ impl Outcome {
     /// Returns the largest cost that would still be admitted at this moment, after the decision.
     #[must_use]
     pub fn remaining(&self) -> u64 {
-        self.remaining
+        self.standing().remaining
     }
 
     /// Returns the time until [`remaining`](Self::remaining) grows, nothing else happening; zero
     /// when it is at the limit's capacity.
     #[must_use]
     pub fn next(&self) -> Duration {
-        Duration::from_nanos(self.next)
+        Duration::from_nanos(self.standing().next)
     }
 
     /// Returns the time until the key is as fresh as one never seen, nothing else happening.
     #[must_use]
     pub fn reset(&self) -> Duration {
-        Duration::from_nanos(self.reset)
+        Duration::from_nanos(self.standing().reset)
     }
 
     /// Returns how long to wait before the same request would be admitted.
@@ -133,10 +146,25 @@ impl Outcome {
     }
 }
 
+/// Two outcomes are equal when they say the same.
+impl PartialEq for Outcome {
+    fn eq(&self, other: &Self) -> bool {
+        (self.standing(), self.wait) == (other.standing(), other.wait)
+    }
+}
+
+impl Eq for Outcome {}
+
+impl Hash for Outcome {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.standing(), self.wait).hash(state);
+    }
+}
+
 impl fmt::Debug for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Outcome")
-            .field("remaining", &self.remaining)
+            .field("remaining", &self.remaining())
             .field("next", &self.next())
             .field("reset", &self.reset())
             .field("wait", &self.wait())
@@ -145,7 +173,7 @@ impl fmt::Debug for Outcome {
 }
 
 /// How a key stands with a limit at one moment, in units and nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Standing {
     /// The largest cost that would be admitted now.
     pub remaining: u64,
@@ -170,9 +198,7 @@ pub struct Decision {
 
 impl Decision {
     const EMPTY: Outcome = Outcome {
-        remaining: 0,
-        next: 0,
-        reset: 0,
+        figures: Figures::Level(Span::ZERO, 0),
         wait: 0,
     };
 

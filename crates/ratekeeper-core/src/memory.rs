@@ -13,7 +13,7 @@ use std::fmt;
 use std::future::Ready;
 use std::sync::Arc;
 
-use crate::algorithm::Moment;
+use crate::algorithm::{Fixed, Moment};
 use crate::claim::{Claim, Claims, Cost};
 use crate::clock::Clock;
 use crate::decision::{Decision, Outcome};
@@ -183,15 +183,19 @@ impl Inner {
 
     /// Returns the present moment, with calendar time only for those that look at it.
     #[inline]
-    fn moment(&self, calendar: bool) -> Moment {
-        let unix = if calendar {
-            crate::clock::nanos(self.clock.unix_now())
+    fn moment(&self, fixed: &Fixed) -> Moment {
+        if let Fixed::Calendar(_) = fixed {
+            self.calendar_moment()
         } else {
-            0
-        };
+            Moment::from(self.clock.now())
+        }
+    }
+
+    #[cold]
+    fn calendar_moment(&self) -> Moment {
         Moment {
             now: self.clock.now(),
-            unix,
+            unix: crate::clock::nanos(self.clock.unix_now()),
         }
     }
 }

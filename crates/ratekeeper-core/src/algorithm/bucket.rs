@@ -35,12 +35,14 @@ pub struct Bucket {
 /// A length or point of time: nanoseconds and a rest in `1 / units` of one. The order is that of
 /// the fields, since the rest is always less than a nanosecond.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Span {
+pub(crate) struct Span {
     nanos: u64,
     rest: u32,
 }
 
 impl Span {
+    pub(crate) const ZERO: Self = Self { nanos: 0, rest: 0 };
+
     fn ceil(self) -> u64 {
         self.nanos + u64::from(self.rest > 0)
     }
@@ -60,8 +62,8 @@ impl Bucket {
             period: Divisor::new(period),
             units: Divisor::new(units.into()),
             burst: quota.burst(),
-            unit: Span::default(),
-            capacity: Span::default(),
+            unit: Span::ZERO,
+            capacity: Span::ZERO,
         };
         let most = quota
             .burst()
@@ -83,7 +85,7 @@ impl Bucket {
     /// Returns the time in which `cost` units drain; the caller has bounded the cost.
     #[inline]
     fn span(&self, cost: u64) -> Span {
-        if cost == 1 && self.unit != Span::default() {
+        if cost == 1 && self.unit != Span::ZERO {
             return self.unit;
         }
         self.span_of_rests(u128::from(cost) * self.period.wide())
@@ -126,7 +128,7 @@ impl Bucket {
     #[inline]
     fn subtract(&self, from: Span, other: Span) -> Span {
         if from <= other {
-            return Span::default();
+            return Span::ZERO;
         }
         if from.rest >= other.rest {
             Span {
@@ -155,7 +157,7 @@ impl Bucket {
             rest: words[1] as u32,
         };
         if drained.nanos < now {
-            Span::default()
+            Span::ZERO
         } else {
             Span {
                 nanos: drained.nanos - now,
@@ -181,43 +183,51 @@ impl Bucket {
         (level <= self.capacity).then(|| Self::drained(level, moment))
     }
 
-    /// What [`admit`](Self::admit), [`wait`](Self::wait) and [`standing`](Self::standing) say, worked
-    /// out together.
-    #[inline]
-    pub(super) fn decide(&self, words: Words, moment: Moment, cost: u64) -> Verdict {
+    /// See [`Fixed::decide`](super::Fixed::decide).
+    #[inline(always)]
+    pub(super) fn decide(&self, version: u32, words: Words, moment: Moment, cost: u64) -> Verdict {
         let level = Self::level(words, moment);
+        let (words, level, wait) = self.judge(words, level, moment, cost);
+        Verdict {
+            outcome: Outcome::of_bucket(level, version, wait),
+            words,
+        }
+    }
+
+    /// Returns the words and the level that a request leaves, and its wait: zero if it fits.
+    #[inline(always)]
+    fn judge(&self, words: Words, level: Span, moment: Moment, cost: u64) -> (Words, Span, u64) {
         if cost == 0 {
-            return Verdict::admitted(words, self.standing_at(level));
+            return (words, level, 0);
         }
         if cost > self.burst {
-            return Verdict::refused(Outcome::NEVER, self.standing_at(level));
+            return (words, level, Outcome::NEVER);
         }
         let after = self.add(level, self.span(cost));
         if after <= self.capacity {
-            Verdict::admitted(Self::drained(after, moment), self.standing_at(after))
+            (Self::drained(after, moment), after, 0)
         } else {
-            let wait = self.subtract(after, self.capacity).ceil();
-            Verdict::refused(wait, self.standing_at(level))
+            (words, level, self.subtract(after, self.capacity).ceil())
         }
     }
 
     pub(super) fn wait(&self, words: Words, moment: Moment, cost: u64) -> Wait {
-        self.decide(words, moment, cost).outcome.wait()
+        let (_, level, wait) = self.judge(words, Self::level(words, moment), moment, cost);
+        Outcome::of_bucket(level, 0, wait).wait()
     }
 
-    #[inline]
     pub(super) fn standing(&self, words: Words, moment: Moment) -> Standing {
         self.standing_at(Self::level(words, moment))
     }
 
-    #[inline]
-    fn standing_at(&self, level: Span) -> Standing {
+    /// Returns how a key stands whose bucket has this level.
+    pub(crate) fn standing_at(&self, level: Span) -> Standing {
         let room = self.subtract(self.capacity, level);
         // Whole units that drain in this time, and what the next one lacks.
         let (remaining, part) = self.period.divide(self.rests(room));
         let next = if level > self.capacity {
             self.subtract(self.add(level, self.unit), self.capacity)
-        } else if level == Span::default() {
+        } else if level == Span::ZERO {
             level
         } else {
             self.span_of_rests(self.period.wide() - part)

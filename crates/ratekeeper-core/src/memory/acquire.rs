@@ -31,9 +31,12 @@ impl Inner {
             targets[index] = Some(self.target(request, index, claim, &targets));
         }
         let mut locks = Locks::take(&targets);
-        let calendar = targets.iter().flatten().any(Target::is_calendar);
         // The clock is read under the locks, so that a line's moments never go back.
-        let moment = self.moment(calendar);
+        let moment = if targets.iter().flatten().any(Target::is_calendar) {
+            self.calendar_moment()
+        } else {
+            Moment::from(self.clock.now())
+        };
 
         let mut decided: [Option<Decided<'_>>; N] = [const { None }; N];
         let mut refused = false;
@@ -256,7 +259,7 @@ impl<'a> Target<'a> {
 struct Decided<'a> {
     verdict: Verdict,
     before: State<'a>,
-    slot: Option<Slot>,
+    slot: Option<Slot<'a>>,
     /// Units that are charged if nothing refuses.
     units: u64,
 }
@@ -348,7 +351,7 @@ impl<'a, const N: usize> Locks<'a, N> {
                     None => State::adopt(chain, found, numbers, moment),
                 };
                 Decided {
-                    verdict: before.decide(numbers.0, moment, needed),
+                    verdict: before.decide(numbers, moment, needed),
                     before,
                     slot: found.map(|found| found.slot),
                     units,

@@ -1,112 +1,116 @@
 //! Deciding a single claim.
 
-use crate::algorithm::{Fixed, Log, Moment, SlidingLog};
+use crate::algorithm::{Fixed, Log, Moment, SlidingLog, Verdict, Words};
 use crate::decision::{Outcome, Wait};
 use crate::key::Key;
 use crate::limit::{Limit, Numbers};
 
 use super::Inner;
 use super::logs::{Logs, Shard};
-use super::state::{State, write};
-use super::table::{Inserted, Table};
-
-/// How often a decision is made without the lock, before it is made under it.
-const ATTEMPTS: usize = 4;
-
-/// A claim on a counter with a table.
-#[derive(Clone, Copy)]
-struct Question<'a> {
-    limit: &'a Limit,
-    fixed: &'a Fixed,
-    version: u32,
-    table: &'a Table,
-    tag: u64,
-    cost: u64,
-    /// Whether an admitted cost is to be charged.
-    charges: bool,
-}
+use super::state::State;
+use super::table::{Chain, Inserted, Table};
 
 impl Inner {
     /// Decides a single claim.
     pub(super) fn check(&self, limit: &Limit, key: &Key, cost: u64, peek: bool) -> Outcome {
         let tag = self.secret.tag(key);
         match limit.numbers() {
-            Numbers::Fixed { fixed, version } => self.check_table(&Question {
-                limit,
-                fixed,
-                version: *version,
-                table: self.table(limit),
-                tag,
-                cost,
-                charges: cost > 0 && !peek,
-            }),
+            Numbers::Fixed { fixed, version } => {
+                let charges = cost > 0 && !peek;
+                self.check_table(limit, (fixed, *version), tag, cost, charges)
+            }
             Numbers::Log(numbers) => self.check_log(limit, numbers, tag, cost, peek),
         }
     }
 
     /// Decides on what the line shows without its lock, and takes that only to charge.
-    #[inline]
-    fn check_table(&self, question: &Question<'_>) -> Outcome {
-        let Question {
-            fixed, table, tag, ..
-        } = *question;
-        let line = table.line_of(tag);
-        for _ in 0..ATTEMPTS {
-            let view = table.view(line);
-            // The clock is read after the line's head. If nobody has changed the line since, nobody
-            // has judged it by a later moment either.
-            let moment = self.moment(matches!(fixed, Fixed::Calendar(_)));
-            let found = view.find(tag);
-            let (slot, words) = match found {
-                None => (None, [0, 0]),
-                Some(found) if found.version == question.version => (Some(found.slot), found.words),
-                Some(_) => break,
-            };
-            let verdict = fixed.decide(words, moment, question.cost);
-            if !verdict.outcome.is_allowed() || !question.charges {
-                if !view.is_current() {
-                    continue;
-                }
-                return question.uncharged(State::Known(words), verdict.outcome, moment);
+    #[inline(always)]
+    fn check_table(
+        &self,
+        limit: &Limit,
+        numbers: (&Fixed, u32),
+        tag: u64,
+        cost: u64,
+        charges: bool,
+    ) -> Outcome {
+        let (fixed, version) = numbers;
+        let table = self.table(limit);
+        let view = table.view(table.line_of(tag));
+        // The clock is read after the line's head. If nobody has changed the line since, nobody has
+        // judged it by a later moment either.
+        let moment = self.moment(fixed);
+        let (slot, words) = match view.find(tag) {
+            Some(found) if found.version == version => (Some(found.slot), found.words),
+            // To be converted.
+            Some(_) => return self.check_locked(limit, numbers, tag, cost, charges),
+            None => (None, [0, 0]),
+        };
+        let verdict = fixed.decide(version, words, moment, cost);
+        if verdict.outcome.is_allowed() {
+            if !charges {
+                return self.check_locked(limit, numbers, tag, cost, charges);
             }
             if let Some(mut chain) = view.lock() {
                 if let Some(slot) = slot {
                     chain.update(slot, verdict.words);
                 } else {
-                    let numbers = (fixed, question.version);
-                    let inserted = chain.insert(tag, numbers, verdict.words, moment);
-                    drop(chain);
-                    self.after_insert(question.limit, table, numbers, inserted, moment);
+                    self.insert(limit, table, chain, numbers, tag, verdict.words, moment);
                 }
                 return verdict.outcome;
             }
+        } else if view.is_current() {
+            return verdict.outcome;
         }
-        self.check_locked(question, line)
+        // Another was faster.
+        self.check_locked(limit, numbers, tag, cost, charges)
     }
 
-    /// Decides under the line's lock: where others are always faster, or a key is to be converted.
+    /// Decides under the line's lock.
     #[cold]
-    fn check_locked(&self, question: &Question<'_>, line: usize) -> Outcome {
-        let Question {
-            fixed, table, tag, ..
-        } = *question;
-        let numbers = (fixed, question.version);
-        let mut chain = table.lock(line);
+    fn check_locked(
+        &self,
+        limit: &Limit,
+        numbers: (&Fixed, u32),
+        tag: u64,
+        cost: u64,
+        charges: bool,
+    ) -> Outcome {
+        let fixed = numbers.0;
+        let table = self.table(limit);
+        let mut chain = table.lock(table.line_of(tag));
         // The clock is read under the lock, so that a line's moments never go back.
-        let moment = self.moment(matches!(fixed, Fixed::Calendar(_)));
+        let moment = self.moment(fixed);
         let found = chain.find(tag);
-        let slot = found.map(|found| found.slot);
         let state = State::adopt(&mut chain, found, numbers, moment);
-        let verdict = state.decide(fixed, moment, question.cost);
-        if !verdict.outcome.is_allowed() || !question.charges {
-            return question.uncharged(state, verdict.outcome, moment);
+        let Verdict { outcome, words } = state.decide(numbers, moment, cost);
+        match found {
+            _ if !outcome.is_allowed() => return outcome,
+            // The standing is that before the request, which spends nothing.
+            _ if !charges => return outcome.with_standing(state.standing(fixed, moment)),
+            Some(found) => chain.write(found.slot, numbers.1, words),
+            None => self.insert(limit, table, chain, numbers, tag, words, moment),
         }
-        let inserted = write(&mut chain, slot, tag, numbers, verdict.words, moment);
+        outcome
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a new entry and where it belongs"
+    )]
+    #[inline(never)]
+    fn insert(
+        &self,
+        limit: &Limit,
+        table: &Table,
+        mut chain: Chain<'_>,
+        numbers: (&Fixed, u32),
+        tag: u64,
+        words: Words,
+        moment: Moment,
+    ) {
+        let inserted = chain.insert(tag, numbers, words, moment);
         drop(chain);
-        if let Some(inserted) = inserted {
-            self.after_insert(question.limit, table, numbers, inserted, moment);
-        }
-        verdict.outcome
+        self.after_insert(limit, table, numbers, inserted, moment);
     }
 
     #[inline]
@@ -140,7 +144,7 @@ impl Inner {
     ) -> Outcome {
         let logs = self.logs(limit);
         let mut shard = logs.lock(Logs::shard_of(tag));
-        let moment = self.moment(false);
+        let moment = Moment::from(self.clock.now());
         let outcome = log_outcome(logs, &mut shard, tag, numbers, moment, cost, 0);
         if !outcome.is_allowed() || cost == 0 || peek {
             return outcome;
@@ -167,18 +171,6 @@ impl Inner {
             numbers.push(log, moment, cost);
         });
         (0..evicted).for_each(|_| self.observer.evicted(limit));
-    }
-}
-
-impl Question<'_> {
-    /// Returns the outcome of a request that is not charged: the standing is that before it.
-    #[inline]
-    fn uncharged(&self, before: State<'_>, outcome: Outcome, moment: Moment) -> Outcome {
-        if outcome.is_allowed() {
-            Outcome::with_wait(before.standing(self.fixed, moment), 0)
-        } else {
-            outcome
-        }
     }
 }
 

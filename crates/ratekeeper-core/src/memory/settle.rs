@@ -1,6 +1,6 @@
 //! Ending a charge.
 
-use crate::algorithm::Fixed;
+use crate::algorithm::Moment;
 use crate::limit::Numbers;
 use crate::receipt::{Receipt, Settle};
 
@@ -28,7 +28,7 @@ impl Inner {
             Numbers::Fixed { fixed, version } => {
                 let table = self.table(limit);
                 let mut chain = table.lock(table.line_of(tag));
-                let moment = self.moment(matches!(fixed, Fixed::Calendar(_)));
+                let moment = self.moment(fixed);
                 let found = chain.find(tag);
                 let slot = found.map(|found| found.slot);
                 // What is held under other numbers is settled under those.
@@ -58,7 +58,7 @@ impl Inner {
             Numbers::Log(numbers) => {
                 let logs = self.logs(limit);
                 let mut shard = logs.lock(Logs::shard_of(tag));
-                let moment = self.moment(false);
+                let moment = Moment::from(self.clock.now());
                 let evicted = logs.change(&mut shard, tag, numbers, moment, |log| {
                     numbers.refund(log, refund, *stamp);
                     clipped = numbers.charge(log, moment, charge, limit.max_debt());

@@ -25,7 +25,7 @@ impl<'a> State<'a> {
     #[inline]
     pub(super) fn adopt(
         chain: &mut Chain<'_>,
-        found: Option<Found>,
+        found: Option<Found<'_>>,
         (fixed, version): (&Fixed, u32),
         moment: Moment,
     ) -> Self {
@@ -39,7 +39,7 @@ impl<'a> State<'a> {
     #[cold]
     fn convert(
         chain: &mut Chain<'_>,
-        found: Found,
+        found: Found<'_>,
         (fixed, version): (&Fixed, u32),
         moment: Moment,
     ) -> Self {
@@ -63,9 +63,14 @@ impl<'a> State<'a> {
 
     /// Decides on a request of this cost; see [`Fixed::decide`].
     #[inline]
-    pub(super) fn decide(self, fixed: &Fixed, moment: Moment, cost: u64) -> Verdict {
+    pub(super) fn decide(
+        self,
+        (fixed, version): (&Fixed, u32),
+        moment: Moment,
+        cost: u64,
+    ) -> Verdict {
         let (from, words) = match self {
-            State::Known(words) => return fixed.decide(words, moment, cost),
+            State::Known(words) => return fixed.decide(version, words, moment, cost),
             State::Held { from, words } => (from, words),
         };
         let wait = if cost == 0 {
@@ -101,7 +106,7 @@ impl<'a> State<'a> {
 #[inline]
 pub(super) fn write(
     chain: &mut Chain<'_>,
-    slot: Option<Slot>,
+    slot: Option<Slot<'_>>,
     tag: u64,
     numbers: (&Fixed, u32),
     words: Words,

@@ -40,7 +40,10 @@ use crate::algorithm::{Fixed, Moment, Words};
 use crate::intern;
 use crate::sync::{AtomicU64, Mutex, Ordering, fence, spin_loop, yield_now, zeroed_words};
 
+/// The words of a line.
 const LINE: usize = 8;
+
+type Line = [AtomicU64; LINE];
 const HEAD: usize = 0;
 const VERSIONS: usize = 1;
 const ENTRIES: [usize; 2] = [2, 5];
@@ -79,17 +82,18 @@ struct Pool {
     freed: u64,
 }
 
-/// The place of an entry: the line it is in and the index of its tag in the words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Slot {
+/// The place of an entry: the line it is in, and which of the two it is.
+#[derive(Clone, Copy)]
+pub(super) struct Slot<'t> {
+    words: &'t Line,
     line: usize,
     half: usize,
 }
 
 /// An entry as it was read.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Found {
-    pub(super) slot: Slot,
+#[derive(Clone, Copy)]
+pub(super) struct Found<'t> {
+    pub(super) slot: Slot<'t>,
     pub(super) version: u32,
     pub(super) words: Words,
 }
@@ -149,7 +153,7 @@ impl Table {
     }
 
     #[inline]
-    fn line(&self, line: usize) -> &[AtomicU64; LINE] {
+    fn line(&self, line: usize) -> &Line {
         &self.words[self.origin..].as_chunks().0[line]
     }
 
@@ -174,10 +178,12 @@ impl Table {
     #[inline]
     fn try_view(&self, line: usize) -> Option<View<'_>> {
         // Acquire pairs with the Release in `Chain::drop`: what was written under the lock is seen.
-        let head = self.line(line)[HEAD].load(Ordering::Acquire);
+        let first = self.line(line);
+        let head = first[HEAD].load(Ordering::Acquire);
         (head & LOCKED == 0).then_some(View {
             table: self,
             line,
+            first,
             head,
         })
     }
@@ -263,6 +269,7 @@ fn lock_pool(pool: &Mutex<Pool>) -> crate::sync::MutexGuard<'_, Pool> {
 pub(super) struct View<'t> {
     table: &'t Table,
     line: usize,
+    first: &'t Line,
     /// The head of the first line, without the lock bit.
     head: u64,
 }
@@ -274,7 +281,7 @@ impl<'t> View<'t> {
         // Acquire pairs with the Release fence in `lock`: if any word was read that another has
         // written since, the head shows that one's lock or a later sequence.
         fence(Ordering::Acquire);
-        self.head_word().load(Ordering::Relaxed) == self.head
+        self.first[HEAD].load(Ordering::Relaxed) == self.head
     }
 
     /// Locks the chain, unless somebody has changed or locked it since.
@@ -282,7 +289,7 @@ impl<'t> View<'t> {
     pub(super) fn lock(self) -> Option<Chain<'t>> {
         // As in `is_current`: nothing that was read is from after the head that is compared here.
         fence(Ordering::Acquire);
-        let locked = self.head_word().compare_exchange(
+        let locked = self.first[HEAD].compare_exchange(
             self.head,
             self.head | LOCKED,
             Ordering::Acquire,
@@ -291,12 +298,8 @@ impl<'t> View<'t> {
         // Release pairs with the Acquire fences of those who read without the lock: whoever sees
         // a word written under it also sees that it was taken.
         fence(Ordering::Release);
-        locked.is_ok().then_some(Chain(self))
-    }
-
-    #[inline]
-    fn head_word(&self) -> &AtomicU64 {
-        &self.table.line(self.line)[HEAD]
+        // Made only now: a chain unlocks when it is dropped.
+        locked.is_ok().then(|| Chain(self))
     }
 
     #[inline]
@@ -312,31 +315,31 @@ impl<'t> View<'t> {
     }
 
     /// Calls `visit` with the chain's slots and their tags until it returns something.
-    #[inline]
-    fn find_slot<R>(&self, mut visit: impl FnMut(Slot, u64) -> Option<R>) -> Option<R> {
+    #[inline(always)]
+    fn find_slot<R>(&self, mut visit: impl FnMut(Slot<'t>, u64) -> Option<R>) -> Option<R> {
         let mut line = self.line;
+        let mut words = self.first;
         // Bounded for those without the lock, who may be led into a line that is not the chain's.
         for _ in 0..MAX_CHAIN {
-            let words = self.table.line(line);
-            for (half, index) in ENTRIES.into_iter().enumerate() {
+            for half in [0, 1] {
                 // Relaxed: under the chain's lock, or to be checked afterwards.
-                let tag = words[index].load(Ordering::Relaxed);
-                if let Some(result) = visit(Slot { line, half }, tag) {
+                let tag = words[ENTRIES[half]].load(Ordering::Relaxed);
+                if let Some(result) = visit(Slot { words, line, half }, tag) {
                     return Some(result);
                 }
             }
             line = self.next_line(line)?;
+            words = self.table.line(line);
         }
         None
     }
 
     #[inline]
-    fn read(&self, slot: Slot) -> Found {
-        let words = self.table.line(slot.line);
+    fn read(slot: Slot<'t>) -> Found<'t> {
         let index = ENTRIES[slot.half];
         let [versions, first, second] = [VERSIONS, index + 1, index + 2]
             // Relaxed: under the chain's lock, or to be checked afterwards.
-            .map(|index| words[index].load(Ordering::Relaxed));
+            .map(|index| slot.words[index].load(Ordering::Relaxed));
         #[expect(clippy::cast_possible_truncation, reason = "one of the two halves")]
         let version = (versions >> (32 * slot.half)) as u32;
         Found {
@@ -347,10 +350,9 @@ impl<'t> View<'t> {
     }
 
     /// Returns the entry of a tag.
-    #[inline]
-    pub(super) fn find(&self, tag: u64) -> Option<Found> {
-        self.find_slot(|slot, there| (there == tag).then_some(slot))
-            .map(|slot| self.read(slot))
+    #[inline(always)]
+    pub(super) fn find(&self, tag: u64) -> Option<Found<'t>> {
+        self.find_slot(|slot, there| (there == tag).then(|| Self::read(slot)))
     }
 }
 
@@ -372,46 +374,41 @@ impl Drop for Chain<'_> {
         let link = self.head & !u64::from(u32::MAX);
         let sequence = self.head.wrapping_add(SEQUENCE) & u64::from(u32::MAX);
         // Release pairs with the Acquire in `Table::try_view`.
-        self.head_word().store(link | sequence, Ordering::Release);
+        self.first[HEAD].store(link | sequence, Ordering::Release);
     }
 }
 
-impl Chain<'_> {
+impl<'t> Chain<'t> {
     fn set_next_line(&mut self, line: usize, next: Option<usize>) {
         let link = next.map_or(0, |next| next as u64 + 1) << LINK_SHIFT;
         if line == self.line {
             self.0.head = self.head & u64::from(u32::MAX) | link;
         } else {
-            self.store(line, HEAD, link);
+            // Relaxed, as all stores here: published by the release of the chain's lock.
+            self.table.line(line)[HEAD].store(link, Ordering::Relaxed);
         }
-    }
-
-    #[inline]
-    fn store(&self, line: usize, index: usize, value: u64) {
-        // Relaxed: published by the release of the chain's lock.
-        self.table.line(line)[index].store(value, Ordering::Relaxed);
     }
 
     /// Writes the state of an entry that is counted by the same numbers as before.
     #[inline]
-    pub(super) fn update(&mut self, slot: Slot, words: Words) {
+    #[expect(clippy::unused_self, reason = "the lock is held while a chain exists")]
+    pub(super) fn update(&mut self, slot: Slot<'_>, words: Words) {
         let index = ENTRIES[slot.half];
-        self.store(slot.line, index + 1, words[0]);
-        self.store(slot.line, index + 2, words[1]);
+        slot.words[index + 1].store(words[0], Ordering::Relaxed);
+        slot.words[index + 2].store(words[1], Ordering::Relaxed);
     }
 
     /// Writes the state of an entry and by which numbers it is counted.
-    pub(super) fn write(&mut self, slot: Slot, version: u32, words: Words) {
+    pub(super) fn write(&mut self, slot: Slot<'_>, version: u32, words: Words) {
         let shift = 32 * slot.half;
-        let versions = self.table.line(slot.line)[VERSIONS].load(Ordering::Relaxed);
-        let others = versions & !(u64::from(u32::MAX) << shift);
-        self.store(slot.line, VERSIONS, others | u64::from(version) << shift);
+        let others = slot.words[VERSIONS].load(Ordering::Relaxed) & !(u64::from(u32::MAX) << shift);
+        slot.words[VERSIONS].store(others | u64::from(version) << shift, Ordering::Relaxed);
         self.update(slot, words);
     }
 
     /// Empties an entry.
-    pub(super) fn remove(&mut self, slot: Slot) {
-        self.store(slot.line, ENTRIES[slot.half], 0);
+    pub(super) fn remove(&mut self, slot: Slot<'_>) {
+        slot.words[ENTRIES[slot.half]].store(0, Ordering::Relaxed);
         self.table.used.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -425,7 +422,7 @@ impl Chain<'_> {
     ) -> Inserted {
         let version = numbers.1;
         let (slot, inserted) = self.vacate(numbers, moment);
-        self.store(slot.line, ENTRIES[slot.half], tag);
+        slot.words[ENTRIES[slot.half]].store(tag, Ordering::Relaxed);
         self.write(slot, version, words);
         if inserted == Inserted::Taken {
             self.table.used.fetch_add(1, Ordering::Relaxed);
@@ -435,13 +432,13 @@ impl Chain<'_> {
 
     /// Finds a place for a new entry: one whose key has become fresh, an empty one, a new line, or
     /// that of the key whose loss matters least.
-    fn vacate(&mut self, own: (&Fixed, u32), moment: Moment) -> (Slot, Inserted) {
+    fn vacate(&mut self, own: (&Fixed, u32), moment: Moment) -> (Slot<'t>, Inserted) {
         let mut empty = None;
         let mut fresh = None;
         let mut lines = 1;
         let mut last = self.line;
         // The candidate with the lowest rank: not exhausted before exhausted, then nearest to fresh.
-        let mut victim: Option<((bool, u64), Slot)> = None;
+        let mut victim: Option<((bool, u64), Slot<'t>)> = None;
         self.find_slot(|slot, tag| {
             if slot.line != last {
                 (last, lines) = (slot.line, lines + 1);
@@ -450,7 +447,7 @@ impl Chain<'_> {
                 empty = empty.or(Some(slot));
                 return None;
             }
-            let found = self.read(slot);
+            let found = View::read(slot);
             let fixed = numbers_of(found.version, own)?;
             if fixed.is_fresh(found.words, moment) {
                 fresh = fresh.or(Some(slot));
@@ -477,11 +474,14 @@ impl Chain<'_> {
             && let Some(line) = self.table.take_line()
         {
             self.set_next_line(last, Some(line));
-            return (Slot { line, half: 0 }, Inserted::Taken);
+            let words = self.table.line(line);
+            let half = 0;
+            return (Slot { words, line, half }, Inserted::Taken);
         }
         // Without an empty slot each of the chain's entries was a candidate.
         let slot = victim.map_or(
             Slot {
+                words: self.first,
                 line: self.line,
                 half: 0,
             },
@@ -497,11 +497,12 @@ impl Chain<'_> {
         while let Some(line) = next {
             next = self.next_line(line);
             let mut kept = false;
+            let words = self.table.line(line);
             for (half, index) in ENTRIES.into_iter().enumerate() {
-                if self.table.line(line)[index].load(Ordering::Relaxed) == 0 {
+                if words[index].load(Ordering::Relaxed) == 0 {
                     continue;
                 }
-                let found = self.read(Slot { line, half });
+                let found = View::read(Slot { words, line, half });
                 let fresh = numbers_of(found.version, own)
                     .is_none_or(|fixed| fixed.is_fresh(found.words, moment));
                 if fresh {
