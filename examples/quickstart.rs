@@ -17,9 +17,7 @@ use tower_ratekeeper::{Quota, RateLimitLayer, Rule};
 async fn main() -> Result<(), Box<dyn Error>> {
     let quota: Quota = ratekeeper_examples::setting("QUOTA", "5/s burst 10").parse()?;
     let limit = RateLimitLayer::new([Rule::token_bucket("per-client", quota)])?;
-    let app = Router::new()
-        .route("/", get(async || "hello\n"))
-        .layer(limit);
+    let app = Router::new().route("/", get(async || "hello\n")).layer(limit);
 
     let listener =
         TcpListener::bind(ratekeeper_examples::setting("ADDR", "127.0.0.1:3000")).await?;

@@ -1,13 +1,13 @@
-//! Per-key rate limits in front of axum, tonic, hyper and any Tower service.
+//! Per-key rate limits for axum, tonic, hyper and any Tower service.
 //!
 //! ```
-//! use tower_ratekeeper::{Quota, RateLimitLayer, Rule};
 //! use tower_ratekeeper::key::{Header, Peer};
+//! use tower_ratekeeper::{Quota, RateLimitLayer, Rule};
 //!
 //! let limits = RateLimitLayer::new([
 //!     // Ten a second for each client address, and up to twenty at once.
 //!     Rule::token_bucket("per-client", Quota::per_second(10).with_burst(20)).by(Peer),
-//!     // A thousand exports a day for each API key, each counted as twenty.
+//!     // A thousand exports a day for each API key, each counted as twenty units.
 //!     Rule::sliding_counter("exports", Quota::per_day(20_000))
 //!         .by(Header::from_static("x-api-key"))
 //!         .on(["GET"], ["/export/*"])
@@ -17,8 +17,49 @@
 //! // Tower: ServiceBuilder::new().layer(limits).service(…)
 //! # Ok::<(), tower_ratekeeper::RuleError>(())
 //! ```
+//!
+//! # What it guarantees
+//!
+//! - No interleaving of requests admits more than the limits allow; several limits of a request are
+//!   charged together, or none is.
+//! - A refusal is a response, and says when to come back; the error type of the inner service is
+//!   untouched, and so are its bodies.
+//! - Every charge ends once: also when a future or a body is dropped, or the service panics.
+//! - On a known key a request allocates nothing, apart from the header fields of its response.
+//! - A request without an identity is refused; it never shares one bucket with all others.
+//!
+//! # What it does not do
+//!
+//! It does not authenticate, it does not look into bodies, and it adds no task and no thread.
+//!
+//! # Where the address comes from
+//!
+//! [`key::Peer`], the default, needs the socket's address in the extensions of a request. axum puts
+//! it there with `into_make_service_with_connect_info::<SocketAddr>()` (feature `axum`), tonic by
+//! itself (feature `tonic`), and a plain hyper server by inserting a [`key::PeerAddr`]. Without it
+//! requests are answered with 500, and a line in the log names the remedy. Behind a proxy the peer
+//! is the proxy: see [`key::ClientIp`], and the guide in [`key`].
+//!
+//! # Order of layers
+//!
+//! CORS goes outside the limits, or a browser cannot read a refusal; what finds out who the user is
+//! goes outside as well, where a rule counts by user. Timeouts and buffers go inside.
+//!
+//! # Features
+//!
+//! None is on by default; without them the crate needs neither axum, tonic nor tokio.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `axum` | peers from `ConnectInfo`, matched routes, extractors for handlers |
+//! | `tonic` | peers from tonic's connection information |
+//! | `tracing` | diagnoses as events; without it they go to standard error |
+//!
+//! The minimum supported Rust version is 1.88.
 
 mod active;
+#[cfg(feature = "axum")]
+mod axum;
 mod body;
 mod charges;
 mod decide;
@@ -47,6 +88,8 @@ pub use ratekeeper_core::{
 /// Keys from requests: who is asking.
 pub use ratekeeper_key as key;
 
+#[cfg(feature = "axum")]
+pub use self::axum::NotExposed;
 pub use self::body::RateLimitBody;
 pub use self::extension::RateLimitInfo;
 pub use self::future::ResponseFuture;
@@ -63,3 +106,8 @@ pub use self::ruleset::{
     RuleError, RuleErrorKind, RuleSet, RuleWarning, RuleWarningKind, Unmatched,
 };
 pub use self::service::RateLimit;
+
+/// The README's snippets are compiled.
+#[cfg(all(doctest, feature = "axum"))]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

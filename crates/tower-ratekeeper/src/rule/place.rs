@@ -98,7 +98,7 @@ impl fmt::Display for Place {
 /// Returns the path as the client sent it: axum strips the prefix of a nested router.
 fn path_of(parts: &Parts) -> &str {
     #[cfg(feature = "axum")]
-    if let Some(original) = parts.extensions.get::<axum::extract::OriginalUri>() {
+    if let Some(original) = parts.extensions.get::<::axum::extract::OriginalUri>() {
         return original.0.path();
     }
     parts.uri.path()
