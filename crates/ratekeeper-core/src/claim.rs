@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::clock::Nanos;
 use crate::key::Key;
 use crate::limit::Limit;
 
@@ -120,6 +121,7 @@ impl<'a> Claim<'a> {
 pub struct Claims<'a> {
     claims: &'a [Claim<'a>],
     peek: bool,
+    as_of: Option<Nanos>,
 }
 
 impl<'a> Claims<'a> {
@@ -135,6 +137,7 @@ impl<'a> Claims<'a> {
         Ok(Self {
             claims,
             peek: false,
+            as_of: None,
         })
     }
 
@@ -144,6 +147,7 @@ impl<'a> Claims<'a> {
         Self {
             claims: std::slice::from_ref(claim),
             peek: false,
+            as_of: None,
         }
     }
 
@@ -157,6 +161,49 @@ impl<'a> Claims<'a> {
     #[must_use]
     pub fn is_peek(&self) -> bool {
         self.peek
+    }
+
+    /// Returns the claims as of a moment that [`Store::now`](crate::Store::now) gave or promised:
+    /// buckets are charged as if it was now, so that whoever waited for it loses nothing by waking
+    /// up late.
+    ///
+    /// A moment that is still to come is now. Windows and logs are decided at the present moment
+    /// whatever is asked, and so is everything by a store that names no moments.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratekeeper_core::{Acquire, Claim, Claims, Limit, ManualClock, Memory, Nanos, Quota, Store};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let memory = Memory::builder().clock(time.clone()).build();
+    /// let limit = Limit::leaky_bucket("even", Quota::per_second(10).with_burst(1))?;
+    /// let claim = Claim::new(&limit, "alice");
+    /// let admitted = |claims: Claims<'_>| {
+    ///     matches!(memory.acquire(&claims), Acquire::Now(Ok(answer)) if answer.decision.is_allowed())
+    /// };
+    ///
+    /// assert!(admitted(Claims::one(&claim)));
+    /// // A unit was promised for 100 ms and another for 200 ms, and nobody looked until now.
+    /// time.advance(Duration::from_millis(205));
+    /// assert!(admitted(Claims::one(&claim).as_of(Nanos::new(100_000_000))));
+    /// assert!(admitted(Claims::one(&claim).as_of(Nanos::new(200_000_000))));
+    /// assert!(!admitted(Claims::one(&claim).as_of(Nanos::new(300_000_000))), "that is still to come");
+    /// # Ok::<(), ratekeeper_core::LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn as_of(self, moment: Nanos) -> Self {
+        Self {
+            as_of: Some(moment),
+            ..self
+        }
+    }
+
+    /// Returns the moment to decide as of, if it is not the present one.
+    #[must_use]
+    pub fn moment(&self) -> Option<Nanos> {
+        self.as_of
     }
 
     /// Returns the claims in their order.

@@ -65,7 +65,7 @@ pub use key::{Key, KeyBuilder, Reveal};
 pub use limit::{Algorithm, Limit, LimitError, LimitErrorKind, Numbers, Policy};
 pub use limiter::Limiter;
 pub use memory::{Memory, MemoryBuilder};
-pub use observer::{NoObserver, Observer};
+pub use observer::{NoObserver, Observer, WaitEnd};
 pub use quota::{Quota, QuotaError, QuotaErrorKind};
 pub use receipt::{Receipt, Settle};
 pub use store::{Acquire, Answer, Store, StoreError, StoreErrorKind};

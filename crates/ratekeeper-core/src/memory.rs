@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use crate::algorithm::{Fixed, Moment};
 use crate::claim::{Claim, Claims, Cost};
-use crate::clock::Clock;
+use crate::clock::{Clock, Nanos};
 use crate::decision::{Decision, Outcome};
 use crate::directory::Directory;
 use crate::key::Key;
@@ -218,7 +218,7 @@ impl Store for Memory {
                     mode,
                     settles: false,
                 },
-            ] => {
+            ] if claims.moment().is_none() => {
                 let outcome = self.0.check(limit, key, *units, claims.is_peek());
                 answer
                     .decision
@@ -231,6 +231,10 @@ impl Store for Memory {
 
     fn settle(&self, receipt: Receipt, how: Settle) {
         self.0.settle(&receipt, how);
+    }
+
+    fn now(&self) -> Option<Nanos> {
+        Some(self.0.clock.now())
     }
 
     fn supports(&self, limit: &Limit) -> Result<(), LimitError> {

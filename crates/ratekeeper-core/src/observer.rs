@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::claim::Mode;
 use crate::decision::Outcome;
@@ -35,10 +36,34 @@ pub trait Observer: Send + Sync + 'static {
         let _ = (code, sentence);
     }
 
+    /// A request began to wait for its turn under a limit that delays, behind `ahead` others of its
+    /// key.
+    fn queued(&self, limit: &Limit, ahead: usize) {
+        let _ = (limit, ahead);
+    }
+
+    /// A request waits no longer; told once after each [`queued`](Self::queued), however it ended.
+    fn waited(&self, limit: &Limit, time: Duration, end: WaitEnd) {
+        let _ = (limit, time, end);
+    }
+
     /// A store could not decide.
     fn store_failed(&self, error: &StoreError) {
         let _ = error;
     }
+}
+
+/// How a request's wait for its turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WaitEnd {
+    /// It went on.
+    Admitted,
+    /// It was refused: by another limit, since the wait had become too long, since waiting was
+    /// ended, or since the store could not decide.
+    Refused,
+    /// Whoever waited went away.
+    Left,
 }
 
 /// An observer that ignores everything.
@@ -63,6 +88,14 @@ impl<O: Observer + ?Sized> Observer for Arc<O> {
 
     fn diagnosed(&self, code: &'static str, sentence: &'static str) {
         self.as_ref().diagnosed(code, sentence);
+    }
+
+    fn queued(&self, limit: &Limit, ahead: usize) {
+        self.as_ref().queued(limit, ahead);
+    }
+
+    fn waited(&self, limit: &Limit, time: Duration, end: WaitEnd) {
+        self.as_ref().waited(limit, time, end);
     }
 
     fn store_failed(&self, error: &StoreError) {

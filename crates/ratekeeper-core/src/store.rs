@@ -5,6 +5,7 @@ use std::fmt;
 use std::future::Future;
 
 use crate::claim::Claims;
+use crate::clock::Nanos;
 use crate::decision::Decision;
 use crate::limit::{Limit, LimitError};
 use crate::receipt::{Receipt, Settle};
@@ -58,6 +59,12 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// When it cannot, naming the bound.
     fn supports(&self, limit: &Limit) -> Result<(), LimitError>;
+
+    /// Returns the present moment of the clock that the store decides by, for
+    /// [`Claims::as_of`]; `None` where that is not a clock of this process.
+    fn now(&self) -> Option<Nanos> {
+        None
+    }
 }
 
 /// A store could not decide.

@@ -2,6 +2,7 @@
 
 use crate::algorithm::{Fixed, Moment, SlidingLog, Verdict};
 use crate::claim::{Claim, Claims, MAX_CLAIMS, Mode};
+use crate::clock::Nanos;
 use crate::decision::Outcome;
 use crate::limit::Numbers;
 use crate::receipt::Receipt;
@@ -37,6 +38,7 @@ impl Inner {
         } else {
             Moment::from(self.clock.now())
         };
+        let moment_of = |target: &Target<'_>| target.moment(moment, claims.moment());
 
         let mut decided: [Option<Decided<'_>>; N] = [const { None }; N];
         let mut refused = false;
@@ -46,6 +48,7 @@ impl Inner {
             let earlier = targets.iter().flatten().zip(decided.iter().flatten());
             let earlier = earlier
                 .filter(|(other, decision)| other.is_same_key(target) && decision.is_admitted());
+            let moment = moment_of(target);
             let decision = locks.decide(index, claim, target, earlier, moment);
             refused |= claim.mode == Mode::Enforced && !decision.is_admitted();
             decided[index] = Some(decision);
@@ -62,6 +65,7 @@ impl Inner {
         };
         for (index, (target, decision)) in decided().filter(|_| charges) {
             let claim = &request[index];
+            let moment = moment_of(target);
             if !decision.is_admitted() {
                 continue;
             }
@@ -79,6 +83,7 @@ impl Inner {
             }
         }
         for (index, (target, decision)) in decided() {
+            let moment = moment_of(target);
             let charged = charges && decision.units > 0;
             let outcome = locks.outcome(index, target, decision, moment, charged);
             let shadowed = request[index].mode == Mode::Shadowed;
@@ -199,6 +204,24 @@ impl<'a> Target<'a> {
         match self.place {
             Place::Line { line, .. } => (self.counter, false, line),
             Place::Shard { shard, .. } => (self.counter, true, shard),
+        }
+    }
+
+    /// Returns the moment that the claim is decided at. Only a bucket is the same whether a unit
+    /// came then or now; what is remembered of a window or in a log is when it came.
+    fn moment(&self, now: Moment, as_of: Option<Nanos>) -> Moment {
+        match (self.place, as_of) {
+            (
+                Place::Line {
+                    numbers: (Fixed::Bucket(_), _),
+                    ..
+                },
+                Some(as_of),
+            ) => Moment {
+                now: as_of.min(now.now),
+                ..now
+            },
+            _ => now,
         }
     }
 
