@@ -83,7 +83,7 @@ impl Oracle for LeakyBucket {
     fn change(&mut self, now: u64, terms: Terms) {
         let used = round_up(self.level(now), &terms);
         self.terms = terms;
-        self.set(now, smaller(used, self.size()));
+        self.set(now, used);
     }
 }
 
@@ -165,7 +165,7 @@ impl Oracle for TokenBucket {
     fn change(&mut self, now: u64, terms: Terms) {
         let used = round_up(self.full() - self.tokens(now), &terms);
         self.terms = terms;
-        self.set(now, larger(self.full() - used, Exact::zero()));
+        self.set(now, self.full() - used);
     }
 }
 

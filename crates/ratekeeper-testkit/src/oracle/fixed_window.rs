@@ -137,11 +137,8 @@ impl Oracle for FixedWindow {
     fn change(&mut self, now: u64, terms: Terms) {
         self.window = self.current(now);
         self.terms = terms;
-        if let Some(window) = &mut self.window {
-            window.used = window.used.min(u128::from(terms.units));
-            if self.windows == Windows::FromFirstRequest {
-                window.end = window.start + i128::from(terms.period);
-            }
+        if let (Some(window), Windows::FromFirstRequest) = (&mut self.window, self.windows) {
+            window.end = window.start + i128::from(terms.period);
         }
     }
 }

@@ -157,7 +157,8 @@ pub trait Oracle: Debug {
     /// Gives an admitted charge back, as far as it still weighs.
     fn refund(&mut self, now: u64, charge: Charge);
 
-    /// Puts the key under other terms, keeping what it has used, at most the new capacity.
+    /// Puts the key under other terms. What it has used stays in use, also beyond the new capacity, and so does the start of a
+    /// window.
     fn change(&mut self, now: u64, terms: Terms);
 
     /// Returns what [`check`](Self::check) would, and charges nothing.

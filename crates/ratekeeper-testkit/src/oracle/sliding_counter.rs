@@ -147,16 +147,8 @@ impl Oracle for SlidingCounter {
 
     fn change(&mut self, now: u64, terms: Terms) {
         let now = u128::from(now);
-        let most = u128::from(terms.units);
         let counts = self.counts(now);
         self.terms = terms;
-        self.counts = counts.and_then(|counts| {
-            let kept = Counts {
-                previous: counts.previous.min(most),
-                current: counts.current.min(most),
-                ..counts
-            };
-            kept.seen_at(now, self.period())
-        });
+        self.counts = counts.and_then(|counts| counts.seen_at(now, self.period()));
     }
 }

@@ -6,7 +6,8 @@ use super::{Charge, Oracle, Terms, exact};
 #[derive(Clone, Debug)]
 pub struct SlidingLog {
     terms: Terms,
-    /// Everything ever charged and not refunded, in order of time. Nothing is thrown away: what counts is asked anew each time.
+    /// What was charged and not refunded, in order of time; charges of one instant are one entry. What still counts is asked anew
+    /// each time.
     entries: Vec<Charge>,
 }
 
@@ -22,6 +23,13 @@ impl SlidingLog {
 
     fn gone_at(&self, entry: &Charge) -> u128 {
         u128::from(entry.at) + u128::from(self.terms.period)
+    }
+
+    /// Time never goes back, so that what is gone once is gone for ever.
+    fn forget(&mut self, now: u64) {
+        let period = u128::from(self.terms.period);
+        self.entries
+            .retain(|entry| u128::from(now) < u128::from(entry.at) + period);
     }
 
     fn used_at(&self, time: u128) -> u128 {
@@ -78,7 +86,11 @@ impl Oracle for SlidingLog {
     }
 
     fn charge(&mut self, now: u64, units: u64) {
-        self.entries.push(Charge { at: now, units });
+        self.forget(now);
+        match self.entries.last_mut() {
+            Some(last) if last.at == now => last.units = last.units.saturating_add(units),
+            _ => self.entries.push(Charge { at: now, units }),
+        }
     }
 
     fn overdraw(&mut self, now: u64, units: u64, max_debt: u64) -> u64 {
@@ -107,15 +119,7 @@ impl Oracle for SlidingLog {
     }
 
     fn change(&mut self, now: u64, terms: Terms) {
-        let live = |entry: &Charge| u128::from(now) < self.gone_at(entry);
-        self.entries = self.entries.iter().copied().filter(live).collect();
+        self.forget(now);
         self.terms = terms;
-        // The newest units stay: they are the last to go, so that nothing comes free earlier than it would have.
-        let mut room = terms.units;
-        for entry in self.entries.iter_mut().rev() {
-            entry.units = entry.units.min(room);
-            room -= entry.units;
-        }
-        self.entries.retain(|entry| entry.units > 0);
     }
 }

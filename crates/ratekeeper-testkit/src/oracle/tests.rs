@@ -203,7 +203,7 @@ proptest! {
     }
 
     #[test]
-    fn a_change_of_terms_keeps_what_was_used_up_to_the_new_capacity(
+    fn a_change_of_terms_keeps_what_was_used(
         (terms, steps) in trace::terms(1).prop_flat_map(|t| (Just(t), trace::checks(t, t.units, 30))),
         other in trace::terms(1),
     ) {
