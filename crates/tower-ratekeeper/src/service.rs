@@ -64,14 +64,14 @@ where
         match self.shared.decide(&mut parts) {
             Verdict::Allow(after) => ResponseFuture::call(&mut self.inner, parts, body, after),
             Verdict::Refuse(response) => ResponseFuture::refused(response),
-            Verdict::Wait(acquire, question) => ResponseFuture::wait(
-                self.inner.clone(),
-                Arc::clone(&self.shared),
-                parts,
-                body,
-                acquire,
-                question,
-            ),
+            Verdict::Wait(acquire, question) => {
+                // What the ready service has reserved must be free while the store is asked: the
+                // clone that is called in the end may need the very same permit.
+                self.inner = self.inner.clone();
+                let inner = self.inner.clone();
+                let shared = Arc::clone(&self.shared);
+                ResponseFuture::wait(inner, shared, parts, body, acquire, question)
+            }
         }
     }
 }
