@@ -4,7 +4,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
@@ -14,8 +14,41 @@ pub(crate) trait BodyEnd: Send + Sync {
     /// The trailers have passed.
     fn trailers(&mut self, trailers: &HeaderMap);
 
-    /// The body has ended.
-    fn end(&mut self);
+    /// The body has ended, or has nothing more but trailers, which may still come. Told once or
+    /// more often.
+    fn end(&self);
+}
+
+/// Watches a body for its end.
+///
+/// Not every reader polls until there is nothing more: one that is told the length stops there, and
+/// one that is told that the body has ended never begins.
+pub(crate) struct Watch<E: ?Sized> {
+    /// The bytes still to come, where that is known.
+    left: Option<u64>,
+    end: E,
+}
+
+impl<E: BodyEnd> Watch<E> {
+    /// Watches a body of this length.
+    pub(crate) fn new(length: Option<u64>, end: E) -> Self {
+        let watch = Self { left: length, end };
+        watch.look();
+        watch
+    }
+}
+
+impl<E: BodyEnd + ?Sized> Watch<E> {
+    fn read(&mut self, bytes: u64) {
+        self.left = self.left.map(|left| left.saturating_sub(bytes));
+        self.look();
+    }
+
+    fn look(&self) {
+        if self.left == Some(0) {
+            self.end.end();
+        }
+    }
 }
 
 pin_project! {
@@ -25,7 +58,7 @@ pin_project! {
     pub struct RateLimitBody<B> {
         #[pin]
         kind: Kind<B>,
-        guard: Option<Box<dyn BodyEnd>>,
+        watch: Option<Box<Watch<dyn BodyEnd>>>,
     }
 }
 
@@ -38,10 +71,10 @@ pin_project! {
 }
 
 impl<B> RateLimitBody<B> {
-    pub(crate) fn inner(body: B, guard: Option<Box<dyn BodyEnd>>) -> Self {
+    pub(crate) fn inner(body: B, watch: Option<Box<Watch<dyn BodyEnd>>>) -> Self {
         Self {
             kind: Kind::Inner { body },
-            guard,
+            watch,
         }
     }
 
@@ -49,7 +82,7 @@ impl<B> RateLimitBody<B> {
         let bytes = Some(bytes).filter(|bytes| !bytes.is_empty());
         Self {
             kind: Kind::Refusal { bytes },
-            guard: None,
+            watch: None,
         }
     }
 }
@@ -83,37 +116,53 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let this = self.project();
-        let polled = match this.kind.project() {
-            KindProjection::Inner { body } => body.poll_frame(cx),
+        let mut body = match this.kind.project() {
+            KindProjection::Inner { body } => body,
             KindProjection::Refusal { bytes } => {
                 return Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes.into()))));
             }
         };
-        if let Some(guard) = this.guard {
-            match &polled {
-                Poll::Ready(None) => {
-                    guard.end();
-                    *this.guard = None;
-                }
-                Poll::Ready(Some(Ok(frame))) => {
-                    if let Some(trailers) = frame.trailers_ref() {
-                        guard.trailers(trailers);
-                        // Nothing follows trailers, and nobody has to poll for it.
-                        guard.end();
-                        *this.guard = None;
+        let Some(watch) = this.watch else {
+            return body.poll_frame(cx);
+        };
+        watch.left = watch.left.or_else(|| body.size_hint().exact());
+        let polled = body.as_mut().poll_frame(cx);
+        match &polled {
+            Poll::Ready(None) => {
+                watch.end.end();
+                *this.watch = None;
+            }
+            Poll::Ready(Some(Ok(frame))) => {
+                if let Some(trailers) = frame.trailers_ref() {
+                    // Nothing follows trailers, and nobody has to poll for it.
+                    watch.end.trailers(trailers);
+                    watch.end.end();
+                    *this.watch = None;
+                } else if let Some(data) = frame.data_ref() {
+                    watch.read(data.remaining() as u64);
+                    if body.is_end_stream() {
+                        watch.end.end();
                     }
                 }
-                Poll::Ready(Some(Err(_))) => *this.guard = None,
-                Poll::Pending => {}
             }
+            Poll::Ready(Some(Err(_))) => *this.watch = None,
+            Poll::Pending => {}
         }
         polled
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.kind {
-            Kind::Inner { body } => body.is_end_stream(),
-            Kind::Refusal { bytes } => bytes.is_none(),
+        match (&self.kind, &self.watch) {
+            (Kind::Inner { body }, None) => body.is_end_stream(),
+            (Kind::Inner { body }, Some(watch)) => {
+                let ended = body.is_end_stream();
+                if ended {
+                    // Whoever is told so does not poll for it.
+                    watch.end.end();
+                }
+                ended
+            }
+            (Kind::Refusal { bytes }, _) => bytes.is_none(),
         }
     }
 

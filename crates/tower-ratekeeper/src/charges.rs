@@ -1,6 +1,7 @@
 //! The charges of one request on their way to being settled, each exactly once.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::HeaderMap;
 use ratekeeper_core::{Receipt, Settle, Store};
@@ -16,24 +17,17 @@ pub(crate) struct Charges<St: Store> {
     active: Arc<Active>,
     items: Vec<Charge>,
     handle: SettleHandle,
-    moment: MomentOfLife,
+    /// Whether the inner service has been called; before that nothing was had for the charges.
+    called: bool,
+    /// Whether the response has ended. Relaxed: set through the body by whoever reads it, and read
+    /// only when that owner drops it.
+    ended: AtomicBool,
 }
 
 struct Charge {
     receipt: Option<Receipt>,
     /// The index of the rule.
     rule: usize,
-}
-
-/// How far a request has come.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum MomentOfLife {
-    /// The inner service has not been called: nothing was had for the charge.
-    BeforeCall,
-    /// The inner service works on it, or its body is on the way.
-    Called,
-    /// The response has ended.
-    Ended,
 }
 
 impl<St: Store> Charges<St> {
@@ -56,7 +50,8 @@ impl<St: Store> Charges<St> {
             active,
             items,
             handle: SettleHandle::default(),
-            moment: MomentOfLife::BeforeCall,
+            called: false,
+            ended: AtomicBool::new(false),
         }
     }
 
@@ -74,7 +69,7 @@ impl<St: Store> Charges<St> {
     ///
     /// Charges that nothing settles are done with: they stand.
     pub(crate) fn called(mut self) -> Option<Self> {
-        self.moment = MomentOfLife::Called;
+        self.called = true;
         let rules = self.active.rules.rules();
         self.items
             .retain(|item| rules[item.rule].settlement.settles());
@@ -87,12 +82,16 @@ impl<St: Store> Charges<St> {
             shared,
             active,
             items,
+            handle,
             ..
         } = &mut self;
         for item in items.iter_mut() {
             let rule = &active.rules.rules()[item.rule];
+            let said = || rule.settlement.uses_handle() && handle.said(&rule.name).is_some();
             let how = match rule.settlement.at_head(head) {
                 Ending::Settle(how) => how,
+                // The handler knows better what its failure cost.
+                Ending::ServerError if said() => continue,
                 Ending::ServerError => {
                     let key = item
                         .receipt
@@ -115,7 +114,7 @@ impl<St: Store> Charges<St> {
         }
         items.retain(|item| item.receipt.is_some());
         if !has_body {
-            self.moment = MomentOfLife::Ended;
+            self.end();
             return None;
         }
         (!self.items.is_empty()).then_some(self)
@@ -138,19 +137,20 @@ impl<St: Store> BodyEnd for Charges<St> {
         }
     }
 
-    fn end(&mut self) {
-        self.moment = MomentOfLife::Ended;
+    fn end(&self) {
+        self.ended.store(true, Ordering::Relaxed);
     }
 }
 
 impl<St: Store> Drop for Charges<St> {
     fn drop(&mut self) {
+        let ended = *self.ended.get_mut();
         for item in &mut self.items {
             let rule = &self.active.rules.rules()[item.rule];
-            let how = match self.moment {
-                MomentOfLife::BeforeCall => Settle::Refund,
-                MomentOfLife::Called => rule.settlement.at_end(&self.handle, &rule.name, false),
-                MomentOfLife::Ended => rule.settlement.at_end(&self.handle, &rule.name, true),
+            let how = if self.called {
+                rule.settlement.at_end(&self.handle, &rule.name, ended)
+            } else {
+                Settle::Refund
             };
             settle(&self.shared.store, item, how);
         }

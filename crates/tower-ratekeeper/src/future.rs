@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
 use http::request::Parts;
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use pin_project_lite::pin_project;
 use ratekeeper_core::Store;
 use tower_service::Service;
 
-use crate::body::{BodyEnd, RateLimitBody};
+use crate::body::{BodyEnd, RateLimitBody, Watch};
 use crate::decide::{After, Question};
 use crate::rule::ResponseHead;
 use crate::shared::Shared;
@@ -222,15 +223,20 @@ fn finish<B, St: Store>(
         extensions: response.extensions(),
     };
     // Bodies of these are never polled, so their responses end with the head.
+    let status = response.status();
     let bodiless = bodiless
-        || matches!(
-            response.status(),
-            StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
-        );
-    let guard = charges
+        || status.is_informational()
+        || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    let length = content_length(response.headers());
+    let watch = charges
         .responded(&head, !bodiless)
-        .map(|charges| Box::new(charges) as Box<dyn BodyEnd>);
-    response.map(|body| RateLimitBody::inner(body, guard))
+        .map(|charges| Box::new(Watch::new(length, charges)) as Box<Watch<dyn BodyEnd>>);
+    response.map(|body| RateLimitBody::inner(body, watch))
+}
+
+/// Returns the length that the response names for its body.
+fn content_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 impl<S, St, ReqB> fmt::Debug for ResponseFuture<S, St, ReqB>
