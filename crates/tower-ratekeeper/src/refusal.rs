@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::request::Parts;
-use http::{HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use ratekeeper_core::{Decision, Store, Wait};
 use ratekeeper_key::{KeyError, KeyErrorKind};
 
@@ -170,12 +170,14 @@ impl<St: Store> Shared<St> {
             Reason::Limited => (StatusCode::TOO_MANY_REQUESTS, Wait::Never),
         };
         let names = [rule];
+        // What no rule is to blame for names none.
+        let names = if rule.is_empty() { &[] } else { &names[..] };
         let refusal = Refusal {
             reason,
             status,
             wait,
             retry_after: self.retry_after(wait),
-            rules: &names,
+            rules: names,
             decision: None,
         };
         self.respond(&refusal, None, None, parts)
@@ -196,6 +198,7 @@ impl<St: Store> Shared<St> {
         parts: &Parts,
     ) -> Response<Bytes> {
         let problem = refusal.reason.problem(refusal.rules);
+        let mut keeps_fields = false;
         let mut response = match (
             &self.settings.grpc,
             GrpcKind::of(&parts.method, &parts.headers),
@@ -215,7 +218,10 @@ impl<St: Store> Shared<St> {
                 };
                 status.into_response(kind).map(|()| Bytes::new())
             }
-            (_, _, Some(responder)) => responder.respond(refusal, parts),
+            (_, _, Some(responder)) => {
+                keeps_fields = true;
+                responder.respond(refusal, parts)
+            }
             (_, _, None) => {
                 let bytes =
                     prepared.unwrap_or_else(|| problem.body(self.settings.body, refusal.status));
@@ -230,7 +236,13 @@ impl<St: Store> Shared<St> {
         let length = response.body().len();
         let headers = response.headers_mut();
         if let Some((active, report)) = fields {
-            active.write_fields(report, refusal.retry_after, headers);
+            if keeps_fields {
+                let mut own = HeaderMap::new();
+                active.write_fields(report, refusal.retry_after, &mut own);
+                add_missing(headers, own);
+            } else {
+                active.write_fields(report, refusal.retry_after, headers);
+            }
         }
         if let Some(seconds) = refusal.retry_after {
             headers
@@ -247,5 +259,15 @@ impl<St: Store> Shared<St> {
                 .or_insert_with(|| HeaderValue::from(length));
         }
         response
+    }
+}
+
+/// Adds the fields, of one value each, that are not there yet.
+fn add_missing(headers: &mut HeaderMap, fields: HeaderMap) {
+    for (name, value) in fields {
+        if let Some(name) = name.filter(|name| !headers.contains_key(name)) {
+            // A response that has no room for another field goes out without it.
+            let _full = headers.try_insert(name, value);
+        }
     }
 }
