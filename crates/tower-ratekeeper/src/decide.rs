@@ -292,7 +292,9 @@ impl<St: Store> Shared<St> {
             self.charges(receipts, active, picks)
         };
         if let Some(handle) = charges.as_ref().and_then(Charges::handle) {
-            parts.extensions.insert(handle);
+            // A layer outside may have left one.
+            let outer = parts.extensions.remove();
+            parts.extensions.insert(handle.within(outer));
         }
         let report = (self.settings.on_allowed.is_some()
             && active.has_fields()

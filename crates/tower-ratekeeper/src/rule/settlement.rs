@@ -37,7 +37,8 @@ pub struct SettleAs(pub Settle);
 /// Tells from within a handler what the request finally cost; found in the request's extensions
 /// where a rule settles by handle.
 ///
-/// The last word before the response's body ends counts. Without any, the charge stands.
+/// The last word before the response's body ends counts. Without any, the charge stands. Where
+/// several layers settle by handle, all of them hear what is said.
 ///
 /// # Examples
 ///
@@ -53,7 +54,11 @@ pub struct SettleAs(pub Settle);
 /// }
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct SettleHandle(Arc<Mutex<Said>>);
+pub struct SettleHandle {
+    said: Arc<Mutex<Said>>,
+    /// That of the next layer outside.
+    outer: Option<Arc<SettleHandle>>,
+}
 
 #[derive(Debug, Default)]
 struct Said {
@@ -65,6 +70,9 @@ impl SettleHandle {
     /// Says how the charges of all rules that settle by handle end.
     pub fn settle(&self, how: Settle) {
         self.lock().all = Some(how);
+        if let Some(outer) = &self.outer {
+            outer.settle(how);
+        }
     }
 
     /// Says how the charge of one rule ends; it goes before what is said for all.
@@ -74,6 +82,16 @@ impl SettleHandle {
             Some((_, settle)) => *settle = how,
             None => said.rules.push((rule.to_owned(), how)),
         }
+        drop(said);
+        if let Some(outer) = &self.outer {
+            outer.settle_rule(rule, how);
+        }
+    }
+
+    /// Passes on what is said to the handle of a layer further outside.
+    pub(crate) fn within(self, outer: Option<Self>) -> Self {
+        let outer = outer.map(Arc::new);
+        Self { outer, ..self }
     }
 
     pub(crate) fn said(&self, rule: &str) -> Option<Settle> {
@@ -84,7 +102,7 @@ impl SettleHandle {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Said> {
         // Nothing panics while it is locked, so a poisoned one is as good as any.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
