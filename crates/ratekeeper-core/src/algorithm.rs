@@ -111,7 +111,6 @@ impl Fixed {
 
     /// Returns what [`admit`](Self::admit), [`wait`](Self::wait) and [`standing`](Self::standing) say
     /// of a request, the standing being that after the charge. `version` stands for these numbers.
-    #[inline(always)]
     pub(crate) fn decide(&self, version: u32, words: Words, moment: Moment, cost: u64) -> Verdict {
         match self {
             Self::Bucket(bucket) => bucket.decide(version, words, moment, cost),

@@ -80,11 +80,11 @@ impl Key {
         &bytes[..usize::from(bytes[LENGTH])]
     }
 
-    /// Returns the words that [`as_bytes`](Self::as_bytes) lies in, the first byte lowest. The
-    /// highest byte of the last one is the number of bytes; those in between are zero.
+    /// Returns the words that [`as_bytes`](Self::as_bytes) lies in, as they are in memory. The last
+    /// byte is the number of bytes; those in between are zero.
     #[inline]
-    pub(crate) fn words(&self) -> [u64; WORDS] {
-        self.words.map(u64::from_le)
+    pub(crate) fn words(&self) -> &[u64; WORDS] {
+        &self.words
     }
 
     #[inline]

@@ -121,8 +121,8 @@ impl Memory {
         let counter = self.0.counter(limit);
         if let Some(table) = counter.existing_table() {
             let mut chain = table.lock(table.line_of(tag));
-            if let Some(found) = chain.find(tag) {
-                chain.remove(found.slot);
+            if let Some(slot) = chain.find(tag) {
+                chain.remove(slot);
             }
         }
         if let Some(logs) = counter.existing_logs() {

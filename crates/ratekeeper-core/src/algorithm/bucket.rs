@@ -185,7 +185,7 @@ impl Bucket {
 
     /// See [`Fixed::decide`](super::Fixed::decide).
     #[inline(always)]
-    pub(super) fn decide(&self, version: u32, words: Words, moment: Moment, cost: u64) -> Verdict {
+    pub(crate) fn decide(&self, version: u32, words: Words, moment: Moment, cost: u64) -> Verdict {
         let level = Self::level(words, moment);
         let (words, level, wait) = self.judge(words, level, moment, cost);
         Verdict {

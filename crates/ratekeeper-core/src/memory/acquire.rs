@@ -156,7 +156,7 @@ impl Inner {
                 let chain = locks.chain(index);
                 // Where claims meet in a line, an earlier one may have moved or made the entry.
                 let slot = if shared {
-                    chain.find(target.tag).map(|found| found.slot)
+                    chain.find(target.tag)
                 } else {
                     decision.slot
                 };
@@ -368,15 +368,15 @@ impl<'a, const N: usize> Locks<'a, N> {
         match target.place {
             Place::Line { numbers, .. } => {
                 let chain = self.chain(index);
-                let found = chain.find(target.tag);
+                let slot = chain.find(target.tag);
                 let before = match earlier.last() {
                     Some((other, decision)) => other.state_for(numbers, decision, moment),
-                    None => State::adopt(chain, found, numbers, moment),
+                    None => State::adopt(chain, slot, numbers, moment),
                 };
                 Decided {
                     verdict: before.decide(numbers, moment, needed),
                     before,
-                    slot: found.map(|found| found.slot),
+                    slot,
                     units,
                 }
             }
@@ -414,9 +414,9 @@ impl<'a, const N: usize> Locks<'a, N> {
                 return outcome;
             }
             Place::Line { numbers, .. } => {
-                let found = self.chain(index).find(target.tag);
-                match found.filter(|found| charged && found.version == numbers.1) {
-                    Some(found) => numbers.0.standing(found.words, moment),
+                let slot = self.chain(index).find(target.tag);
+                match slot.filter(|slot| charged && slot.version() == numbers.1) {
+                    Some(slot) => numbers.0.standing(slot.words(), moment),
                     None => decision.before.standing(numbers.0, moment),
                 }
             }

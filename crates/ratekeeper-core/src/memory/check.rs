@@ -12,12 +12,23 @@ use super::table::{Chain, Inserted, Table};
 
 impl Inner {
     /// Decides a single claim.
+    #[inline]
     pub(super) fn check(&self, limit: &Limit, key: &Key, cost: u64, peek: bool) -> Outcome {
         let tag = self.secret.tag(key);
         match limit.numbers() {
             Numbers::Fixed { fixed, version } => {
-                let charges = cost > 0 && !peek;
-                self.check_table(limit, (fixed, *version), tag, cost, charges)
+                let (numbers, charges) = ((fixed, *version), cost > 0 && !peek);
+                match fixed {
+                    // The same, with the way of a bucket through it as straight as can be.
+                    Fixed::Bucket(bucket) => {
+                        self.check_table(limit, numbers, tag, cost, charges, |words, moment| {
+                            bucket.decide(*version, words, moment, cost)
+                        })
+                    }
+                    _ => self.check_table(limit, numbers, tag, cost, charges, |words, moment| {
+                        fixed.decide(*version, words, moment, cost)
+                    }),
+                }
             }
             Numbers::Log(numbers) => self.check_log(limit, numbers, tag, cost, peek),
         }
@@ -32,6 +43,7 @@ impl Inner {
         tag: u64,
         cost: u64,
         charges: bool,
+        decide: impl FnOnce(Words, Moment) -> Verdict,
     ) -> Outcome {
         let (fixed, version) = numbers;
         let table = self.table(limit);
@@ -39,13 +51,14 @@ impl Inner {
         // The clock is read after the line's head. If nobody has changed the line since, nobody has
         // judged it by a later moment either.
         let moment = self.moment(fixed);
-        let (slot, words) = match view.find(tag) {
-            Some(found) if found.version == version => (Some(found.slot), found.words),
+        let slot = view.find(tag);
+        let words = match slot {
+            Some(slot) if slot.version() == version => slot.words(),
             // To be converted.
             Some(_) => return self.check_locked(limit, numbers, tag, cost, charges),
-            None => (None, [0, 0]),
+            None => [0, 0],
         };
-        let verdict = fixed.decide(version, words, moment, cost);
+        let verdict = decide(words, moment);
         if verdict.outcome.is_allowed() {
             if !charges {
                 return self.check_locked(limit, numbers, tag, cost, charges);
@@ -80,14 +93,14 @@ impl Inner {
         let mut chain = table.lock(table.line_of(tag));
         // The clock is read under the lock, so that a line's moments never go back.
         let moment = self.moment(fixed);
-        let found = chain.find(tag);
-        let state = State::adopt(&mut chain, found, numbers, moment);
+        let slot = chain.find(tag);
+        let state = State::adopt(&mut chain, slot, numbers, moment);
         let Verdict { outcome, words } = state.decide(numbers, moment, cost);
-        match found {
+        match slot {
             _ if !outcome.is_allowed() => return outcome,
             // The standing is that before the request, which spends nothing.
             _ if !charges => return outcome.with_standing(state.standing(fixed, moment)),
-            Some(found) => chain.write(found.slot, numbers.1, words),
+            Some(slot) => chain.write(slot, numbers.1, words),
             None => self.insert(limit, table, chain, numbers, tag, words, moment),
         }
         outcome

@@ -7,6 +7,7 @@ use crate::receipt::{Receipt, Settle};
 use super::Inner;
 use super::logs::Logs;
 use super::state::{State, write};
+use super::table::Slot;
 
 impl Inner {
     /// Ends a charge.
@@ -29,14 +30,13 @@ impl Inner {
                 let table = self.table(limit);
                 let mut chain = table.lock(table.line_of(tag));
                 let moment = self.moment(fixed);
-                let found = chain.find(tag);
-                let slot = found.map(|found| found.slot);
+                let slot = chain.find(tag);
                 // What is held under other numbers is settled under those.
                 let (fixed, version, words) =
-                    match State::adopt(&mut chain, found, (fixed, *version), moment) {
+                    match State::adopt(&mut chain, slot, (fixed, *version), moment) {
                         State::Known(words) => (fixed, *version, words),
                         State::Held { from, words } => {
-                            (from, found.map_or(*version, |found| found.version), words)
+                            (from, slot.map_or(*version, Slot::version), words)
                         }
                     };
                 if refund > 0

@@ -3,7 +3,7 @@
 use crate::algorithm::{Fixed, Moment, Verdict, Words};
 use crate::decision::{Outcome, Standing, Wait};
 
-use super::table::{Chain, Found, Inserted, Slot};
+use super::table::{Chain, Inserted, Slot};
 
 /// The state of a key as the claim's numbers see it.
 #[derive(Clone, Copy)]
@@ -20,35 +20,35 @@ impl<'a> State<'a> {
     /// The state of a key never seen.
     pub(super) const FRESH: Self = State::Known([0, 0]);
 
-    /// Reads the state of a found entry under the claim's numbers, and writes it back where it was
+    /// Reads the state of an entry under the claim's numbers, and writes it back where it was
     /// counted under others: a key is converted when it is next touched.
     #[inline]
     pub(super) fn adopt(
         chain: &mut Chain<'_>,
-        found: Option<Found<'_>>,
+        slot: Option<Slot<'_>>,
         (fixed, version): (&Fixed, u32),
         moment: Moment,
     ) -> Self {
-        match found {
+        match slot {
             None => State::FRESH,
-            Some(found) if found.version == version => State::Known(found.words),
-            Some(found) => Self::convert(chain, found, (fixed, version), moment),
+            Some(slot) if slot.version() == version => State::Known(slot.words()),
+            Some(slot) => Self::convert(chain, slot, (fixed, version), moment),
         }
     }
 
     #[cold]
     fn convert(
         chain: &mut Chain<'_>,
-        found: Found<'_>,
+        slot: Slot<'_>,
         (fixed, version): (&Fixed, u32),
         moment: Moment,
     ) -> Self {
-        let Some(from) = crate::intern::fixed(found.version) else {
+        let Some(from) = crate::intern::fixed(slot.version()) else {
             return State::FRESH;
         };
-        let state = Self::of(from, found.words, fixed, moment);
+        let state = Self::of(from, slot.words(), fixed, moment);
         if let State::Known(words) = state {
-            chain.write(found.slot, version, words);
+            chain.write(slot, version, words);
         }
         state
     }

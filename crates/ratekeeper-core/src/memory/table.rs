@@ -46,7 +46,21 @@ const LINE: usize = 8;
 type Line = [AtomicU64; LINE];
 const HEAD: usize = 0;
 const VERSIONS: usize = 1;
-const ENTRIES: [usize; 2] = [2, 5];
+
+/// A tag and two words of state.
+type Entry = [AtomicU64; 3];
+
+const TAG: usize = 0;
+const FIRST: usize = 1;
+const SECOND: usize = 2;
+
+/// Returns the two entries of a line.
+#[inline]
+fn entries(words: &Line) -> [&Entry; 2] {
+    let [_, _, first @ .., _, _, _] = words;
+    let [_, _, _, _, _, second @ ..] = words;
+    [first, second]
+}
 
 const LOCKED: u64 = 1;
 const SEQUENCE: u64 = 1 << 1;
@@ -82,20 +96,49 @@ struct Pool {
     freed: u64,
 }
 
-/// The place of an entry: the line it is in, and which of the two it is.
+/// The place of an entry.
 #[derive(Clone, Copy)]
 pub(super) struct Slot<'t> {
-    words: &'t Line,
     line: usize,
-    half: usize,
+    entry: &'t Entry,
+    versions: &'t AtomicU64,
+    /// Where in the word of versions this entry's is.
+    shift: u32,
 }
 
-/// An entry as it was read.
-#[derive(Clone, Copy)]
-pub(super) struct Found<'t> {
-    pub(super) slot: Slot<'t>,
-    pub(super) version: u32,
-    pub(super) words: Words,
+impl<'t> Slot<'t> {
+    /// Returns the two places of a line.
+    #[inline]
+    fn of_line(line: usize, words: &'t Line) -> [Self; 2] {
+        let [first, second] = entries(words);
+        let slot = |entry, shift| Self {
+            line,
+            entry,
+            versions: &words[VERSIONS],
+            shift,
+        };
+        [slot(first, 0), slot(second, 32)]
+    }
+
+    // Relaxed, here and below: under the chain's lock, or to be checked afterwards.
+
+    #[inline]
+    fn tag(self) -> u64 {
+        self.entry[TAG].load(Ordering::Relaxed)
+    }
+
+    /// Returns the version of the numbers that the entry is counted by.
+    #[inline]
+    pub(super) fn version(self) -> u32 {
+        #[expect(clippy::cast_possible_truncation, reason = "one of the two halves")]
+        let version = (self.versions.load(Ordering::Relaxed) >> self.shift) as u32;
+        version
+    }
+
+    #[inline]
+    pub(super) fn words(self) -> Words {
+        [FIRST, SECOND].map(|index| self.entry[index].load(Ordering::Relaxed))
+    }
 }
 
 /// What an insertion did besides.
@@ -160,17 +203,25 @@ impl Table {
     /// Looks at the chain of a line, once nobody holds its lock.
     #[inline]
     pub(super) fn view(&self, line: usize) -> View<'_> {
+        match self.try_view(line) {
+            Some(view) => view,
+            None => self.wait_for_view(line),
+        }
+    }
+
+    #[cold]
+    fn wait_for_view(&self, line: usize) -> View<'_> {
         let mut turns = 0u32;
         loop {
-            if let Some(view) = self.try_view(line) {
-                return view;
-            }
             // A holder is some 10 ns from its release, unless the scheduler took it away.
             turns += 1;
             if turns.is_multiple_of(64) {
                 yield_now();
             } else {
                 spin_loop();
+            }
+            if let Some(view) = self.try_view(line) {
+                return view;
             }
         }
     }
@@ -315,16 +366,14 @@ impl<'t> View<'t> {
     }
 
     /// Calls `visit` with the chain's slots and their tags until it returns something.
-    #[inline(always)]
+    #[inline]
     fn find_slot<R>(&self, mut visit: impl FnMut(Slot<'t>, u64) -> Option<R>) -> Option<R> {
         let mut line = self.line;
         let mut words = self.first;
         // Bounded for those without the lock, who may be led into a line that is not the chain's.
         for _ in 0..MAX_CHAIN {
-            for half in [0, 1] {
-                // Relaxed: under the chain's lock, or to be checked afterwards.
-                let tag = words[ENTRIES[half]].load(Ordering::Relaxed);
-                if let Some(result) = visit(Slot { words, line, half }, tag) {
+            for slot in Slot::of_line(line, words) {
+                if let Some(result) = visit(slot, slot.tag()) {
                     return Some(result);
                 }
             }
@@ -334,25 +383,24 @@ impl<'t> View<'t> {
         None
     }
 
+    /// Returns the entry of a tag.
     #[inline]
-    fn read(slot: Slot<'t>) -> Found<'t> {
-        let index = ENTRIES[slot.half];
-        let [versions, first, second] = [VERSIONS, index + 1, index + 2]
-            // Relaxed: under the chain's lock, or to be checked afterwards.
-            .map(|index| slot.words[index].load(Ordering::Relaxed));
-        #[expect(clippy::cast_possible_truncation, reason = "one of the two halves")]
-        let version = (versions >> (32 * slot.half)) as u32;
-        Found {
-            slot,
-            version,
-            words: [first, second],
+    pub(super) fn find(&self, tag: u64) -> Option<Slot<'t>> {
+        let [first, second] = Slot::of_line(self.line, self.first);
+        if first.tag() == tag {
+            Some(first)
+        } else if second.tag() == tag {
+            Some(second)
+        } else if self.next_line(self.line).is_some() {
+            self.find_in_overflow(tag)
+        } else {
+            None
         }
     }
 
-    /// Returns the entry of a tag.
-    #[inline(always)]
-    pub(super) fn find(&self, tag: u64) -> Option<Found<'t>> {
-        self.find_slot(|slot, there| (there == tag).then(|| Self::read(slot)))
+    #[cold]
+    fn find_in_overflow(&self, tag: u64) -> Option<Slot<'t>> {
+        self.find_slot(|slot, there| (there == tag).then_some(slot))
     }
 }
 
@@ -393,22 +441,22 @@ impl<'t> Chain<'t> {
     #[inline]
     #[expect(clippy::unused_self, reason = "the lock is held while a chain exists")]
     pub(super) fn update(&mut self, slot: Slot<'_>, words: Words) {
-        let index = ENTRIES[slot.half];
-        slot.words[index + 1].store(words[0], Ordering::Relaxed);
-        slot.words[index + 2].store(words[1], Ordering::Relaxed);
+        slot.entry[FIRST].store(words[0], Ordering::Relaxed);
+        slot.entry[SECOND].store(words[1], Ordering::Relaxed);
     }
 
     /// Writes the state of an entry and by which numbers it is counted.
     pub(super) fn write(&mut self, slot: Slot<'_>, version: u32, words: Words) {
-        let shift = 32 * slot.half;
-        let others = slot.words[VERSIONS].load(Ordering::Relaxed) & !(u64::from(u32::MAX) << shift);
-        slot.words[VERSIONS].store(others | u64::from(version) << shift, Ordering::Relaxed);
+        let versions = slot.versions.load(Ordering::Relaxed);
+        let other = versions & !(u64::from(u32::MAX) << slot.shift);
+        let versions = other | u64::from(version) << slot.shift;
+        slot.versions.store(versions, Ordering::Relaxed);
         self.update(slot, words);
     }
 
     /// Empties an entry.
     pub(super) fn remove(&mut self, slot: Slot<'_>) {
-        slot.words[ENTRIES[slot.half]].store(0, Ordering::Relaxed);
+        slot.entry[TAG].store(0, Ordering::Relaxed);
         self.table.used.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -422,7 +470,7 @@ impl<'t> Chain<'t> {
     ) -> Inserted {
         let version = numbers.1;
         let (slot, inserted) = self.vacate(numbers, moment);
-        slot.words[ENTRIES[slot.half]].store(tag, Ordering::Relaxed);
+        slot.entry[TAG].store(tag, Ordering::Relaxed);
         self.write(slot, version, words);
         if inserted == Inserted::Taken {
             self.table.used.fetch_add(1, Ordering::Relaxed);
@@ -447,16 +495,13 @@ impl<'t> Chain<'t> {
                 empty = empty.or(Some(slot));
                 return None;
             }
-            let found = View::read(slot);
-            let fixed = numbers_of(found.version, own)?;
-            if fixed.is_fresh(found.words, moment) {
+            let words = slot.words();
+            let fixed = numbers_of(slot.version(), own)?;
+            if fixed.is_fresh(words, moment) {
                 fresh = fresh.or(Some(slot));
                 return None::<()>;
             }
-            let rank = (
-                fixed.is_exhausted(found.words, moment),
-                fixed.fresh_at(found.words),
-            );
+            let rank = (fixed.is_exhausted(words, moment), fixed.fresh_at(words));
             if victim.is_none_or(|(lowest, _)| rank < lowest) {
                 victim = Some((rank, slot));
             }
@@ -474,20 +519,12 @@ impl<'t> Chain<'t> {
             && let Some(line) = self.table.take_line()
         {
             self.set_next_line(last, Some(line));
-            let words = self.table.line(line);
-            let half = 0;
-            return (Slot { words, line, half }, Inserted::Taken);
+            let [slot, _] = Slot::of_line(line, self.table.line(line));
+            return (slot, Inserted::Taken);
         }
         // Without an empty slot each of the chain's entries was a candidate.
-        let slot = victim.map_or(
-            Slot {
-                words: self.first,
-                line: self.line,
-                half: 0,
-            },
-            |(_, slot)| slot,
-        );
-        (slot, Inserted::Evicted)
+        let [first, _] = Slot::of_line(self.line, self.first);
+        (victim.map_or(first, |(_, slot)| slot), Inserted::Evicted)
     }
 
     /// Empties the entries that have become fresh and gives back the overflow lines left empty.
@@ -497,16 +534,14 @@ impl<'t> Chain<'t> {
         while let Some(line) = next {
             next = self.next_line(line);
             let mut kept = false;
-            let words = self.table.line(line);
-            for (half, index) in ENTRIES.into_iter().enumerate() {
-                if words[index].load(Ordering::Relaxed) == 0 {
+            for slot in Slot::of_line(line, self.table.line(line)) {
+                if slot.tag() == 0 {
                     continue;
                 }
-                let found = View::read(Slot { words, line, half });
-                let fresh = numbers_of(found.version, own)
-                    .is_none_or(|fixed| fixed.is_fresh(found.words, moment));
+                let fresh = numbers_of(slot.version(), own)
+                    .is_none_or(|fixed| fixed.is_fresh(slot.words(), moment));
                 if fresh {
-                    self.remove(found.slot);
+                    self.remove(slot);
                 } else {
                     kept = true;
                 }

@@ -30,13 +30,13 @@ impl Secret {
         let words = key.words();
         // The last block of a message has its length in the highest byte, and so has a key's last
         // word, which is that of its messages of 40 bytes and more.
-        let length = words[5] >> 56;
+        let length = u64::from_le(words[5]) >> 56;
         let whole = (length / 8).min(5) as usize;
         let mut state = State::new(self.0);
         for word in &words[..whole] {
-            state.absorb(*word);
+            state.absorb(u64::from_le(*word));
         }
-        state.absorb(words[whole] | length << 56);
+        state.absorb(u64::from_le(words[whole]) | length << 56);
         state.finish()
     }
 }
