@@ -7,3 +7,8 @@
 
 mod fields;
 mod grpc;
+mod later;
+mod readiness;
+mod settlement;
+mod shape;
+mod support;
