@@ -31,6 +31,7 @@ full_steps() {
     fi
     check quickstart scripts/quickstart
     example_steps
+    check proxy scripts/proxy
     if [[ -x scripts/interop ]]; then
         check interop scripts/interop
     fi
