@@ -74,6 +74,8 @@ mod problem;
 mod refusal;
 mod retry;
 mod rule;
+#[doc = include_str!("rules.md")]
+pub mod rules {}
 mod ruleset;
 mod service;
 mod shared;
@@ -103,7 +105,8 @@ pub use self::rule::{
     Share,
 };
 pub use self::ruleset::{
-    RuleError, RuleErrorKind, RuleSet, RuleWarning, RuleWarningKind, Unmatched,
+    RuleError, RuleErrorKind, RuleSet, RuleTextError, RuleTextErrorKind, RuleWarning,
+    RuleWarningKind, Rules, Unmatched,
 };
 pub use self::service::RateLimit;
 

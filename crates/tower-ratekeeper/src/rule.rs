@@ -1,5 +1,6 @@
 //! A limit with where it applies, whom it counts for, what a request costs and who has a say.
 
+mod base;
 mod cost;
 mod mode;
 mod place;
@@ -11,14 +12,16 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
-use ratekeeper_core::{Algorithm, Limit, LimitError, Policy, Quota, Settle};
+use ratekeeper_core::{Algorithm, Limit, Quota, Settle};
 use ratekeeper_key::{ByFn, KeyExtractor, Keyed, Peer, by_fn};
 
 use crate::retry::Jitter;
 
+pub(crate) use base::Base;
 pub(crate) use cost::CostOf;
 pub(crate) use mode::Switch;
 pub use mode::{RuleMode, Share};
+pub(crate) use place::method;
 pub use place::{Pattern, PatternError, Place};
 pub(crate) use plan::{PlanBy, Plans};
 pub(crate) use settlement::{Ending, Settlement};
@@ -49,13 +52,13 @@ pub use settlement::{OnAbort, ResponseHead, SettleAs, SettleHandle};
 #[derive(Clone)]
 pub struct Rule {
     pub(crate) name: String,
-    pub(crate) algorithm: Option<Algorithm>,
-    pub(crate) policy: Result<Policy, LimitError>,
+    pub(crate) base: Base,
     pub(crate) plans: Plans,
     pub(crate) place: Result<Place, PatternError>,
     pub(crate) key: Arc<dyn KeyExtractor>,
     pub(crate) cost: CostOf,
     pub(crate) max_cost: Option<u64>,
+    pub(crate) max_debt: Option<u64>,
     pub(crate) mode: RuleMode,
     pub(crate) settlement: Settlement,
     pub(crate) status: Option<StatusCode>,
@@ -64,23 +67,34 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Creates a rule of this limit.
+    /// Creates a rule of this limit. Its bound on debt and the name of its counter, where they were
+    /// set, are those of the rule's plans too.
     #[must_use]
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "a limit made for a rule is of no use beside it"
+    )]
     pub fn new(limit: Limit) -> Self {
-        let (name, algorithm) = (limit.name().to_owned(), limit.algorithm());
-        Self::of(&name, Some(algorithm), Ok(Policy::Limit(limit)))
+        let (name, debt, counter) = (limit.name(), limit.max_debt(), limit.counter());
+        let rule = Self::with(name, limit.algorithm(), limit.quota());
+        let usual = rule.limit(limit.quota()).map(|limit| limit.max_debt());
+        Self {
+            max_debt: (usual != Ok(debt)).then_some(debt),
+            counter: (counter != name).then(|| counter.to_owned()),
+            ..rule
+        }
     }
 
-    fn of(name: &str, algorithm: Option<Algorithm>, policy: Result<Policy, LimitError>) -> Self {
+    pub(crate) fn of(name: &str, base: Base) -> Self {
         Self {
             name: name.to_owned(),
-            algorithm,
-            policy,
+            base,
             plans: Plans::default(),
             place: Ok(Place::default()),
             key: Arc::new(Peer),
             cost: CostOf::default(),
             max_cost: None,
+            max_debt: None,
             mode: RuleMode::Enforced,
             settlement: Settlement::default(),
             status: None,
@@ -90,12 +104,9 @@ impl Rule {
     }
 
     /// Creates a rule of this name, algorithm and quota.
+    #[must_use]
     pub fn with(name: &str, algorithm: Algorithm, quota: Quota) -> Self {
-        Self::of(
-            name,
-            Some(algorithm),
-            Limit::new(name, algorithm, quota).map(Policy::Limit),
-        )
+        Self::of(name, Base::Limit(algorithm, quota))
     }
 
     /// Creates a rule of a token bucket: a burst at once, then the rate.
@@ -131,13 +142,13 @@ impl Rule {
     /// Creates a rule that refuses every request it applies to, without a `Retry-After`.
     #[must_use]
     pub fn deny_all(name: &str) -> Self {
-        Self::of(name, None, Ok(Policy::DenyAll))
+        Self::of(name, Base::DenyAll)
     }
 
     /// Creates a rule that refuses nothing; of use as the catch-all of a set, or with plans.
     #[must_use]
     pub fn unlimited(name: &str) -> Self {
-        Self::of(name, None, Ok(Policy::Unlimited))
+        Self::of(name, Base::Unlimited)
     }
 
     /// Sets whom the rule counts for. A tuple of extractors makes one key of all parts.
@@ -173,7 +184,8 @@ impl Rule {
     }
 
     /// Narrows the rule to these methods (none means any; HEAD counts as GET) and path patterns
-    /// (none means any); see [`Pattern`] for their form.
+    /// (none means any); see [`Pattern`] for their form. Methods are in capitals, however they are
+    /// written here: `get` is GET.
     #[must_use]
     pub fn on<M, P>(mut self, methods: M, patterns: P) -> Self
     where
@@ -254,6 +266,14 @@ impl Rule {
         self
     }
 
+    /// Sets the units above the capacity that settling may charge, under the rule's own quota and
+    /// under its plans; one capacity unless set.
+    #[must_use]
+    pub fn max_debt(mut self, units: u64) -> Self {
+        self.max_debt = Some(units);
+        self
+    }
+
     /// Sets who has a say: the rule, nobody, or it for a share of the keys.
     #[must_use]
     pub fn mode(mut self, mode: RuleMode) -> Self {
@@ -270,18 +290,14 @@ impl Rule {
     /// Adds a plan with a quota of its own, of the rule's algorithm.
     #[must_use]
     pub fn plan(mut self, name: &str, quota: Quota) -> Self {
-        let policy = match self.algorithm {
-            Some(algorithm) => Limit::new(&self.name, algorithm, quota).map(Policy::Limit),
-            None => Err(LimitError::no_algorithm(&self.name)),
-        };
-        self.plans.add(name, policy);
+        self.plans.add(name, Some(quota));
         self
     }
 
     /// Adds a plan that is not limited by this rule.
     #[must_use]
     pub fn unlimited_plan(mut self, name: &str) -> Self {
-        self.plans.add(name, Ok(Policy::Unlimited));
+        self.plans.add(name, None);
         self
     }
 
@@ -403,13 +419,9 @@ impl Rule {
     }
 }
 
+/// Prints the rule's text form.
 impl fmt::Debug for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rule")
-            .field("policy", &self.policy)
-            .field("key", &self.key.name())
-            .field("place", &self.place)
-            .field("mode", &self.mode)
-            .finish_non_exhaustive()
+        write!(f, "Rule({self})")
     }
 }

@@ -1,5 +1,9 @@
 //! The rules of a layer, checked together.
 
+mod print;
+mod rules;
+mod text;
+
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -9,6 +13,8 @@ use http::request::Parts;
 use ratekeeper_core::{Cost, Key, Limit, LimitError, Limiter, MAX_CLAIMS, Policy, Quota};
 use ratekeeper_key::{KeyError, KeyExtractor, Keyed};
 
+pub use self::rules::Rules;
+pub use self::text::{RuleTextError, RuleTextErrorKind};
 use crate::retry::Jitter;
 use crate::rule::{CostOf, PatternError, Place, Plans, Rule, Settlement, Switch};
 
@@ -34,6 +40,8 @@ pub struct RuleSet {
 
 struct Checked {
     rules: Vec<CheckedRule>,
+    /// What the rules were checked from, for those who print or change them.
+    sources: Vec<Rule>,
     warnings: Vec<RuleWarning>,
 }
 
@@ -86,10 +94,14 @@ pub(crate) enum Asked<'a> {
 
 impl CheckedRule {
     fn new(rule: Rule) -> Result<Self, RuleError> {
+        let fail = |kind| RuleError::new(&rule.name, kind);
+        let policies = rule.policies().map_err(fail)?;
+        if let Some((_, Policy::Limit(limit))) = policies.first() {
+            rule.check_cost(limit.capacity()).map_err(fail)?;
+        }
         let Rule {
             name,
-            policy,
-            mut plans,
+            plans,
             place,
             key,
             cost,
@@ -98,51 +110,12 @@ impl CheckedRule {
             settlement,
             status,
             jitter,
-            counter,
-            algorithm: _,
+            base: _,
+            counter: _,
+            max_debt: _,
         } = rule;
-        let fail = |kind| RuleError {
-            rule: name.clone(),
-            kind,
-        };
-        let mut policies = vec![(
-            String::new(),
-            policy.map_err(|error| fail(RuleErrorKind::Limit(error)))?,
-        )];
-        for (plan, policy) in std::mem::take(&mut plans.named) {
-            if plan.is_empty() || policies.iter().any(|(other, _)| *other == plan) {
-                return Err(fail(RuleErrorKind::Plan(plan)));
-            }
-            policies.push((
-                plan,
-                policy.map_err(|error| fail(RuleErrorKind::Limit(error)))?,
-            ));
-        }
-        if let Some(counter) = counter {
-            for (_, policy) in &mut policies {
-                if let Policy::Limit(limit) = policy {
-                    *limit = limit
-                        .clone()
-                        .with_counter(&counter)
-                        .map_err(|error| fail(RuleErrorKind::Limit(error)))?;
-                }
-            }
-        }
+        let fail = |kind| RuleError::new(&name, kind);
         let place = place.map_err(|error| fail(RuleErrorKind::Place(error)))?;
-        if let (CostOf::Fixed(units), Some((_, Policy::Limit(limit)))) = (&cost, policies.first()) {
-            if *units > limit.capacity() {
-                return Err(fail(RuleErrorKind::CostAboveCapacity {
-                    cost: *units,
-                    capacity: limit.capacity(),
-                }));
-            }
-            if max_cost.is_some_and(|most| *units > most) {
-                return Err(fail(RuleErrorKind::CostAboveCapacity {
-                    cost: *units,
-                    capacity: max_cost.unwrap_or(0),
-                }));
-            }
-        }
         let refunds = settlement
             .refund_cap
             .map(|cap| refund_limiter(&name, cap))
@@ -231,8 +204,10 @@ impl RuleSet {
     /// See [`RuleErrorKind`]: a rule's own mistakes, two rules of one name or one counter, more
     /// than eight rules that apply to every request, or more than 256 in all.
     pub fn new(rules: impl IntoIterator<Item = Rule>) -> Result<Self, RuleError> {
-        let rules = rules
-            .into_iter()
+        let sources: Vec<Rule> = rules.into_iter().collect();
+        let rules = sources
+            .iter()
+            .cloned()
             .map(CheckedRule::new)
             .collect::<Result<Vec<_>, _>>()?;
         let everywhere = rules
@@ -272,7 +247,11 @@ impl RuleSet {
             }
         }
         let warnings = warnings(&rules);
-        let checked = Arc::new(Checked { rules, warnings });
+        let checked = Arc::new(Checked {
+            rules,
+            sources,
+            warnings,
+        });
         Ok(Self {
             checked,
             unmatched: Unmatched::Impossible,
@@ -307,8 +286,35 @@ impl RuleSet {
             || self.checked.rules.is_empty()
     }
 
+    /// Returns the rules in the modes that they have now, to be changed and checked again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tower_ratekeeper::{RateLimitLayer, Rule, RuleMode, Quota};
+    ///
+    /// let layer = RateLimitLayer::new([Rule::token_bucket("api", Quota::per_second(10))])?;
+    /// let handle = layer.handle();
+    /// let dearer = handle.rules().to_rules().edit("api", |rule| rule.cost(2))?;
+    /// handle.replace(dearer.check()?)?;
+    /// assert_eq!(handle.rules().to_string(), "api: token-bucket 10/s cost 2\n");
+    /// # Ok::<(), tower_ratekeeper::RuleError>(())
+    /// ```
+    #[must_use]
+    pub fn to_rules(&self) -> Rules {
+        let rules = self.sources().iter().cloned().zip(self.rules());
+        rules
+            .map(|(rule, checked)| rule.mode(checked.switch.get()))
+            .collect::<Rules>()
+            .with_unmatched(self.unmatched)
+    }
+
     pub(crate) fn rules(&self) -> &[CheckedRule] {
         &self.checked.rules
+    }
+
+    fn sources(&self) -> &[Rule] {
+        &self.checked.sources
     }
 }
 
@@ -326,6 +332,12 @@ fn warnings(rules: &[CheckedRule]) -> Vec<RuleWarning> {
             warnings.push(RuleWarning {
                 rule: rule.name.clone(),
                 kind: RuleWarningKind::ClientChosen,
+            });
+        }
+        if rule.policies.len() > 1 && rule.plans.by.is_none() {
+            warnings.push(RuleWarning {
+                rule: rule.name.clone(),
+                kind: RuleWarningKind::PlansUnused,
             });
         }
         for warning in rule.key.warnings() {
@@ -381,6 +393,8 @@ pub enum RuleErrorKind {
     Fields,
     /// The name cannot stand in a header field.
     Name,
+    /// No rule has this name.
+    Unknown,
 }
 
 impl RuleError {
@@ -423,6 +437,7 @@ impl fmt::Display for RuleError {
                 "every rule is narrowed to some place: add a rule for all other requests, or allow them with `Unmatched::Allow`",
             ),
             RuleErrorKind::Fields => f.write_str("two of the header field formats exclude each other"),
+            RuleErrorKind::Unknown => write!(f, "no rule is named {rule:?}"),
             RuleErrorKind::Name => write!(f, "rule {rule:?} cannot be named in a header field"),
         }
     }
@@ -449,6 +464,8 @@ pub struct RuleWarning {
 pub enum RuleWarningKind {
     /// Every rule that applies where this one does counts by what a client can choose.
     ClientChosen,
+    /// The rule has plans, but nothing says which of them a request has.
+    PlansUnused,
     /// The rule's key extractor has a warning of its own.
     Key(ratekeeper_key::Warning),
     /// The set has more rules than may apply to one request; requests that meet more are refused.
@@ -470,6 +487,10 @@ impl fmt::Display for RuleWarning {
             RuleWarningKind::ClientChosen => write!(
                 f,
                 "where rule {rule:?} applies, every rule counts by what a client can choose: add one by address"
+            ),
+            RuleWarningKind::PlansUnused => write!(
+                f,
+                "rule {rule:?} has plans, but nothing says which of them a request has: call `quota_by`"
             ),
             RuleWarningKind::Key(warning) => write!(f, "rule {rule:?}: {warning}"),
             RuleWarningKind::ManyRules => {

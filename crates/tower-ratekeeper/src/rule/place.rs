@@ -239,13 +239,26 @@ pub struct PatternError {
     reason: &'static str,
 }
 
-/// Reads a method.
+impl PatternError {
+    /// Returns the text that is neither.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+/// Reads a method, in capitals or not.
+///
+/// A method begins with a letter here, which leaves out nothing that is registered but `*`: taken
+/// for any method, it would keep a rule from applying to anything.
 pub(crate) fn method(text: &str) -> Result<Method, PatternError> {
-    let method = Method::from_bytes(text.as_bytes());
-    method.map_err(|_| PatternError {
+    let fail = || PatternError {
         text: text.to_owned(),
         reason: "not a method",
-    })
+    };
+    if !text.starts_with(|first: char| first.is_ascii_alphabetic()) {
+        return Err(fail());
+    }
+    Method::from_bytes(text.to_ascii_uppercase().as_bytes()).map_err(|_| fail())
 }
 
 impl fmt::Display for PatternError {

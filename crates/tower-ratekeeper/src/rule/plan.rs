@@ -4,18 +4,19 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::request::Parts;
-use ratekeeper_core::{LimitError, Policy};
+use ratekeeper_core::Quota;
 
 /// The plans beside a rule's own quota.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plans {
-    pub(crate) named: Vec<(String, Result<Policy, LimitError>)>,
+    /// Without a quota a plan is unlimited.
+    pub(crate) named: Vec<(String, Option<Quota>)>,
     pub(crate) by: Option<PlanBy>,
 }
 
 impl Plans {
-    pub(crate) fn add(&mut self, name: &str, policy: Result<Policy, LimitError>) {
-        self.named.push((name.to_owned(), policy));
+    pub(crate) fn add(&mut self, name: &str, quota: Option<Quota>) {
+        self.named.push((name.to_owned(), quota));
     }
 }
 

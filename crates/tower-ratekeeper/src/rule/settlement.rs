@@ -162,6 +162,11 @@ impl Settlement {
         self.by_handle
     }
 
+    /// Returns whether a closure has a say.
+    pub(crate) fn uses_code(&self) -> bool {
+        self.by_head.is_some() || self.by_trailers.is_some()
+    }
+
     /// Says how a charge ends by the head of the response.
     pub(crate) fn at_head(&self, head: &ResponseHead<'_>) -> Ending {
         if self.by_handle

@@ -7,6 +7,7 @@
 
 mod fields;
 mod grpc;
+mod rule_text;
 mod later;
 mod readiness;
 mod settlement;
