@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, Entry, HeaderName, RETRY_AFTER};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use ratekeeper_core::{Decision, Store, Wait};
@@ -245,18 +245,14 @@ impl<St: Store> Shared<St> {
             }
         }
         if let Some(seconds) = refusal.retry_after {
-            headers
-                .entry(RETRY_AFTER)
-                .or_insert_with(|| HeaderValue::from(seconds));
+            add(headers, RETRY_AFTER, || HeaderValue::from(seconds));
         }
-        headers
-            .entry(CACHE_CONTROL)
-            .or_insert(HeaderValue::from_static("no-store"));
+        add(headers, CACHE_CONTROL, || {
+            HeaderValue::from_static("no-store")
+        });
         // Known now, so that HEAD is answered with the same fields as GET.
         if length > 0 {
-            headers
-                .entry(CONTENT_LENGTH)
-                .or_insert_with(|| HeaderValue::from(length));
+            add(headers, CONTENT_LENGTH, || HeaderValue::from(length));
         }
         response
     }
@@ -265,9 +261,15 @@ impl<St: Store> Shared<St> {
 /// Adds the fields, of one value each, that are not there yet.
 fn add_missing(headers: &mut HeaderMap, fields: HeaderMap) {
     for (name, value) in fields {
-        if let Some(name) = name.filter(|name| !headers.contains_key(name)) {
-            // A response that has no room for another field goes out without it.
-            let _full = headers.try_insert(name, value);
+        if let Some(name) = name {
+            add(headers, name, || value);
         }
+    }
+}
+
+/// Adds a field that is not there yet. A response that has no room for another goes out without it.
+fn add(headers: &mut HeaderMap, name: HeaderName, value: impl FnOnce() -> HeaderValue) {
+    if let Ok(Entry::Vacant(vacant)) = headers.try_entry(name) {
+        let _full = vacant.try_insert(value());
     }
 }
