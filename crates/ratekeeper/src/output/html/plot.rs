@@ -140,7 +140,7 @@ fn draw(
     };
     let mut chart = ChartBuilder::on(area)
         .margin(4)
-        .margin_right(12)
+        .margin_right(32)
         .x_label_area_size(26)
         .y_label_area_size(50)
         .build_cartesian_2d(x, 0.0..top)?;

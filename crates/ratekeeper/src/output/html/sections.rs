@@ -389,7 +389,11 @@ pub(super) fn levels(found: &Findings) -> Section {
             level.capacity
         );
         let drawn = both(&label, plot)?;
-        let caption = format!("Highest level in each {}", length(found, ROWS));
+        let caption = format!(
+            "Highest level of {} under {name} in each {}",
+            level.key,
+            length(found, ROWS)
+        );
         text.push_str(&format!(
             "<h3><code>{}</code> under {}</h3>\n<div class=\"beside\">\n<figure>{drawn}<figcaption>The highest level in each \
              interval with a request, from the key’s first refusal on. <span class=\"item\"><span class=\"swatch line\"></span> The capacity</span>, {}.\
