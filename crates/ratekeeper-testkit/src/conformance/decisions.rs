@@ -393,7 +393,7 @@ pub(super) fn run<H: Harness>(
     let mut oracle = subject.oracle(limit);
     let mut open: Vec<(Charge, Receipt)> = Vec::new();
     for step in steps {
-        if subject.now + step.gap > SPAN {
+        if step.gap > SPAN - subject.now {
             break;
         }
         subject.advance(step.gap);

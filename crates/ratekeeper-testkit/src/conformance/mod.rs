@@ -86,7 +86,7 @@ pub trait Harness: Sync {
 
     /// Moves all the store's clocks forward.
     ///
-    /// No test advances a store by more than 64 years in all.
+    /// No test advances a store by more than 140 years in all.
     fn advance(&self, by: Duration);
 
     /// Returns the calendar time that the store sees, since the Unix epoch.
