@@ -111,6 +111,7 @@ impl Fixed {
 
     /// Returns what [`admit`](Self::admit), [`wait`](Self::wait) and [`standing`](Self::standing) say
     /// of a request, the standing being that after the charge. `version` stands for these numbers.
+    #[inline]
     pub(crate) fn decide(&self, version: u32, words: Words, moment: Moment, cost: u64) -> Verdict {
         match self {
             Self::Bucket(bucket) => bucket.decide(version, words, moment, cost),
@@ -120,6 +121,7 @@ impl Fixed {
         }
     }
 
+    #[inline(never)]
     fn decide_step_by_step(&self, words: Words, moment: Moment, cost: u64) -> Verdict {
         let (words, wait) = match self.admit(words, moment, cost) {
             Some(words) => (words, Wait::None),

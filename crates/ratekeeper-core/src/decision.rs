@@ -197,7 +197,8 @@ pub struct Decision {
 }
 
 impl Decision {
-    const EMPTY: Outcome = Outcome {
+    /// An outcome in whose place another is to be put.
+    pub(crate) const EMPTY: Outcome = Outcome {
         figures: Figures::Level(Span::ZERO, 0),
         wait: 0,
     };
@@ -213,6 +214,7 @@ impl Decision {
     /// Adds the next claim's outcome; for those who write stores.
     ///
     /// An outcome beyond the eighth is ignored; requests never carry more claims.
+    #[inline]
     pub fn push(&mut self, outcome: Outcome, shadowed: bool) {
         let index = usize::from(self.count);
         if let Some(slot) = self.outcomes.get_mut(index) {

@@ -8,13 +8,14 @@ mod settle;
 mod state;
 mod table;
 mod tag;
+mod together;
 
 use std::fmt;
 use std::future::Ready;
 use std::sync::Arc;
 
 use crate::algorithm::{Fixed, Moment};
-use crate::claim::{Claim, Claims, Cost};
+use crate::claim::{Claim, Claims, Cost, Mode};
 use crate::clock::{Clock, Nanos};
 use crate::decision::{Decision, Outcome};
 use crate::directory::Directory;
@@ -208,8 +209,10 @@ impl Store for Memory {
             decision: Decision::UNLIMITED,
             receipts: Vec::new(),
         };
-        match claims.as_slice() {
-            [] => {}
+        let inner = &*self.0;
+        let plain = !claims.is_peek() && claims.moment().is_none();
+        let decided = match claims.as_slice() {
+            [] => true,
             [
                 Claim {
                     limit,
@@ -218,13 +221,17 @@ impl Store for Memory {
                     mode,
                     settles: false,
                 },
-            ] if claims.moment().is_none() => {
-                let outcome = self.0.check(limit, key, *units, claims.is_peek());
-                answer
-                    .decision
-                    .push(outcome, *mode == crate::Mode::Shadowed);
+            ] if plain => {
+                let outcome = inner.check(limit, key, *units, false);
+                let shadowed = *mode == Mode::Shadowed;
+                answer.decision.push(outcome, shadowed);
+                true
             }
-            _ => self.0.acquire(claims, &mut answer),
+            [first, second] if plain => inner.try_together(first, second, &mut answer).is_some(),
+            _ => false,
+        };
+        if !decided {
+            inner.acquire(claims, &mut answer);
         }
         Acquire::Now(Ok(answer))
     }

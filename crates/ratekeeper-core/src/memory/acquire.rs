@@ -17,8 +17,9 @@ use super::table::{Chain, Inserted, Slot, Table};
 
 impl Inner {
     /// Decides all claims of a request, all or none.
+    #[inline(never)]
     pub(super) fn acquire(&self, claims: &Claims<'_>, answer: &mut Answer) {
-        // Two is the usual number, and does without the room for eight.
+        // Few limits do without the room for eight.
         match claims.as_slice().len() {
             0..=2 => self.acquire_up_to::<2>(claims, answer),
             _ => self.acquire_up_to::<MAX_CLAIMS>(claims, answer),
