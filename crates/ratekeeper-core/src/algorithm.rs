@@ -212,32 +212,32 @@ impl Fixed {
     /// Returns the state under these numbers of a key that was counted under others: the units in
     /// use stay, and so does the start of a window.
     ///
-    /// Nothing is given away, so going back and forth between two plans yields no more than the
-    /// larger one. Units in use beyond the new capacity are a debt: of a bucket, it goes away at
-    /// the faster of the two rates. `None` says that this is the old one, so that the key is still
-    /// to be counted there; [`wait_for_used`](Self::wait_for_used) tells for how long.
+    /// Nothing is given away, so going back and forth between two quotas yields no more than the
+    /// larger one. Units in use beyond the new capacity are a debt; a bucket's goes away at the
+    /// faster of the two rates. (Windows of different lengths are another matter: what has passed
+    /// in the shorter one is gone.)
     #[must_use]
-    pub fn adopt(&self, from: &Self, words: Words, moment: Moment) -> Option<Words> {
+    pub fn adopt(&self, from: &Self, words: Words, moment: Moment) -> Words {
         if from.is_fresh(words, moment) {
-            return Some([0, 0]);
+            return [0, 0];
         }
         match (from, self) {
             (Self::Bucket(from), Self::Bucket(to)) => to.adopt(from, words, moment),
-            (Self::Window(_), Self::Window(_)) | (Self::Counter(_), Self::Counter(_)) => {
-                Some(words)
-            }
-            (Self::Calendar(from), Self::Calendar(to)) if from.same_calendar(to) => Some(words),
-            (from, to) => Some(to.with_used(from.used(words, moment), moment)),
+            (Self::Window(_), Self::Window(_)) | (Self::Counter(_), Self::Counter(_)) => words,
+            (Self::Calendar(from), Self::Calendar(to)) if from.same_calendar(to) => words,
+            (from, to) => to.with_used(from.used(words, moment), moment),
         }
     }
 
-    /// Returns how long until at most `units` are in use; for a bucket that
-    /// [`adopt`](Self::adopt) could not empty into a smaller one.
+    /// Returns the state to go on from where calendar time has stepped back by more than a second:
+    /// the units are moved into the window of the new time, or they would stay until it has caught
+    /// up. `None` where nothing has to be done.
     #[must_use]
-    pub fn wait_for_used(&self, words: Words, moment: Moment, units: u64) -> Wait {
+    #[inline]
+    pub fn rebase(&self, words: Words, moment: Moment) -> Option<Words> {
         match self {
-            Self::Bucket(bucket) => bucket.wait_for_used(words, moment, units),
-            Self::Window(_) | Self::Calendar(_) | Self::Counter(_) => Wait::None,
+            Self::Calendar(calendar) => calendar.rebase(words, moment),
+            Self::Bucket(_) | Self::Window(_) | Self::Counter(_) => None,
         }
     }
 

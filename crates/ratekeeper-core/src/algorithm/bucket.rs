@@ -10,8 +10,6 @@
 //! are kept as nanoseconds and a numerator over the (reduced) units: exact for ever, and without
 //! a division as long as a product fits 64 bits.
 
-use std::time::Duration;
-
 use super::divisor::Divisor;
 use super::{Charged, Moment, Verdict, Words};
 use crate::decision::{Outcome, Standing, Wait};
@@ -286,37 +284,24 @@ impl Bucket {
         Self::drained(self.span(units.min(self.burst)), moment)
     }
 
-    /// Returns this bucket's state after another's: the units in use stay. `None` while they are
-    /// more than fit and the other drains faster: they go on draining there.
+    /// Returns this bucket's state after another's.
     ///
-    /// Nothing is given away: a part of a unit is rounded up, and units beyond the capacity are
-    /// kept as a debt.
-    pub(super) fn adopt(&self, from: &Self, words: Words, moment: Moment) -> Option<Words> {
-        let rests = from.rests(Self::level(words, moment));
-        let period = from.period.wide();
+    /// What is in use stays in units, up to the capacity of the slower bucket of the two. What is
+    /// beyond stays in time, so that it goes away as it would at the faster rate, and going back
+    /// finds all of it. Nothing is given away: fractions are rounded up.
+    pub(super) fn adopt(&self, from: &Self, words: Words, moment: Moment) -> Words {
+        let level = from.rests(Self::level(words, moment));
+        let (own, other) = (self.period.wide(), from.period.wide());
+        let is_slower = own * from.units.wide() > other * self.units.wide();
+        let shared = u128::from(if is_slower { self.burst } else { from.burst });
+        let in_units = level.min(shared * other);
         // Whole units and the rest of one apart, so that the products fit.
-        let (units, part) = from.period.divide(rests);
-        let whole = units * self.period.wide();
-        let part = (part * self.period.wide()).div_ceil(period);
-        let level = whole + part;
-        let other_is_faster = period * self.units.wide() < self.period.wide() * from.units.wide();
-        if other_is_faster && level > self.rests(self.capacity) {
-            return None;
-        }
+        let (units, part) = from.period.divide(in_units);
+        let kept = units * own + (part * own).div_ceil(other);
+        let beyond = ((level - in_units) * self.units.wide()).div_ceil(from.units.wide());
         let ceiling = u128::from(Self::MAX_DRAIN) * self.units.wide();
-        Some(Self::drained(
-            self.span_of_rests(level.min(ceiling)),
-            moment,
-        ))
-    }
-
-    /// Returns how long until at most `units` are in use.
-    pub(super) fn wait_for_used(&self, words: Words, moment: Moment, units: u64) -> Wait {
-        let excess = self.subtract(Self::level(words, moment), self.span(units.min(self.burst)));
-        match excess.ceil() {
-            0 => Wait::None,
-            nanos => Wait::For(Duration::from_nanos(nanos)),
-        }
+        let level = self.span_of_rests((kept + beyond).min(ceiling));
+        Self::drained(level, moment)
     }
 }
 
@@ -326,6 +311,8 @@ fn gcd(a: u64, b: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
@@ -423,33 +410,28 @@ mod tests {
     fn a_change_keeps_the_units_in_use() {
         let (small, large) = (bucket("10/s burst 10"), bucket("100/s burst 1000"));
         let moment = Moment::at(7);
-        let grown = large
-            .adopt(&small, small.with_used(10, moment), moment)
-            .unwrap();
+        let grown = large.adopt(&small, small.with_used(10, moment), moment);
         assert_eq!(large.standing(grown, moment).remaining, 990);
-        let shrunk = small
-            .adopt(&large, large.with_used(9, moment), moment)
-            .unwrap();
+        let shrunk = small.adopt(&large, large.with_used(9, moment), moment);
         assert_eq!(small.standing(shrunk, moment).remaining, 1);
     }
 
     #[test]
-    fn more_than_fits_drains_at_the_faster_rate() {
+    fn more_than_fits_drains_at_the_faster_rate_and_is_there_on_the_way_back() {
         let (small, large) = (bucket("10/s burst 10"), bucket("100/s burst 1000"));
         let moment = Moment::at(7);
-        let words = large.with_used(500, moment);
-        assert_eq!(small.adopt(&large, words, moment), None);
-        assert_eq!(
-            large.wait_for_used(words, moment, 9),
-            Wait::For(Duration::from_millis(4_910))
-        );
+        let shrunk = small.adopt(&large, large.with_used(500, moment), moment);
+        // 490 units at 100 a second, and one at 10 a second.
+        let wait = small.wait(shrunk, moment, 1);
+        assert_eq!(wait, Wait::For(Duration::from_millis(5_000)));
+        let back = large.adopt(&small, shrunk, moment);
+        assert_eq!(large.standing(back, moment).remaining, 500);
+
         let slow = bucket("1/s burst 1000");
-        let debt = small
-            .adopt(&slow, slow.with_used(500, moment), moment)
-            .unwrap();
-        assert_eq!(
-            small.wait(debt, moment, 1),
-            Wait::For(Duration::from_millis(49_100))
-        );
+        let faster = small.adopt(&slow, slow.with_used(500, moment), moment);
+        let wait = small.wait(faster, moment, 1);
+        assert_eq!(wait, Wait::For(Duration::from_millis(49_100)));
+        let back = slow.adopt(&small, faster, moment);
+        assert_eq!(slow.standing(back, moment).remaining, 500);
     }
 }

@@ -337,6 +337,11 @@ impl CalendarWindow {
         self.calendar == other.calendar
     }
 
+    pub(super) fn rebase(&self, [start, count]: Words, moment: Moment) -> Option<Words> {
+        let stepped_back = count > 0 && start > moment.unix && start - moment.unix > SECOND;
+        stepped_back.then(|| [self.calendar.window_nanos(moment.unix).0, count])
+    }
+
     fn stand(&self, [start, count]: Words, moment: Moment) -> Standings {
         let slightly_back = start > moment.unix && start - moment.unix <= SECOND;
         let now = if slightly_back { start } else { moment.unix };
@@ -492,6 +497,9 @@ mod tests {
         );
         // A whole day back: the units moved there, and that day ends as it should.
         assert_eq!(daily.admit(words, at(100), 1), None);
+        let words = daily.rebase(words, at(100)).unwrap();
+        assert_eq!(daily.rebase(words, at(100)), None);
+        assert!(daily.admit(words, at(midnight), 5).is_some());
         assert_eq!(
             daily.wait(words, at(100), 1),
             Wait::For(Duration::from_secs(86_300))

@@ -189,8 +189,10 @@ impl SlidingCounter {
         max_debt: u64,
     ) -> Charged {
         let mut windows = self.roll(words, moment);
-        let (current, clipped) = overdraw(windows.current, units, self.capacity() + max_debt);
-        windows.current = current;
+        // The bound is on all that counts, the previous window's part included.
+        let counted = self.counted(windows, moment);
+        let (charged, clipped) = overdraw(counted, units, self.capacity() + max_debt);
+        windows.current += charged - counted;
         Charged {
             words: windows.pack(),
             clipped,

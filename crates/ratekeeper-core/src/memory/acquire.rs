@@ -1,6 +1,6 @@
 //! Deciding several claims together: lock what they touch, decide, and only then write.
 
-use crate::algorithm::{Fixed, Moment, SlidingLog, Verdict};
+use crate::algorithm::{Fixed, Moment, SlidingLog, Verdict, Words};
 use crate::claim::{Claim, Claims, MAX_CLAIMS, Mode};
 use crate::clock::Nanos;
 use crate::decision::Outcome;
@@ -12,7 +12,7 @@ use crate::sync::MutexGuard;
 use super::Inner;
 use super::check::log_outcome;
 use super::logs::{Logs, Shard};
-use super::state::{State, write};
+use super::state::{read, write};
 use super::table::{Chain, Inserted, Slot, Table};
 
 impl Inner {
@@ -237,29 +237,20 @@ impl<'a> Target<'a> {
     }
 
     /// Returns the state that this claim leaves as another claim's numbers see it.
-    fn state_for(
-        &self,
-        (to, to_version): (&Fixed, u32),
-        decision: &Decided<'a>,
-        moment: Moment,
-    ) -> State<'a> {
-        let Place::Line {
-            numbers: (fixed, version),
-            ..
-        } = self.place
-        else {
-            return State::FRESH;
+    fn state_for(&self, to: (&Fixed, u32), decision: &Decided<'a>, moment: Moment) -> Words {
+        let Place::Line { numbers, .. } = self.place else {
+            return [0, 0];
         };
-        let words = match decision.before {
-            _ if decision.units > 0 => decision.verdict.words,
-            // A claim that charges nothing leaves the key as it was.
-            State::Known(words) => words,
-            State::Held { from, words } => return State::of(from, words, to, moment),
-        };
-        if version == to_version {
-            State::Known(words)
+        let words = if decision.units > 0 {
+            decision.verdict.words
         } else {
-            State::of(fixed, words, to, moment)
+            // A claim that charges nothing leaves the key as it was.
+            decision.before
+        };
+        if numbers.1 == to.1 {
+            words
+        } else {
+            to.0.adopt(numbers.0, words, moment)
         }
     }
 
@@ -282,7 +273,7 @@ impl<'a> Target<'a> {
 /// What a claim came to before anything is written.
 struct Decided<'a> {
     verdict: Verdict,
-    before: State<'a>,
+    before: Words,
     slot: Option<Slot<'a>>,
     /// Units that are charged if nothing refuses.
     units: u64,
@@ -372,10 +363,10 @@ impl<'a, const N: usize> Locks<'a, N> {
                 let slot = chain.find(target.tag);
                 let before = match earlier.last() {
                     Some((other, decision)) => other.state_for(numbers, decision, moment),
-                    None => State::adopt(chain, slot, numbers, moment),
+                    None => read(chain, slot, numbers, moment),
                 };
                 Decided {
-                    verdict: before.decide(numbers, moment, needed),
+                    verdict: numbers.0.decide(numbers.1, before, moment, needed),
                     before,
                     slot,
                     units,
@@ -391,7 +382,7 @@ impl<'a, const N: usize> Locks<'a, N> {
                         outcome,
                         words: [0, 0],
                     },
-                    before: State::FRESH,
+                    before: [0, 0],
                     slot: None,
                     units,
                 }
@@ -418,7 +409,7 @@ impl<'a, const N: usize> Locks<'a, N> {
                 let slot = self.chain(index).find(target.tag);
                 match slot.filter(|slot| charged && slot.version() == numbers.1) {
                     Some(slot) => numbers.0.standing(slot.words(), moment),
-                    None => decision.before.standing(numbers.0, moment),
+                    None => numbers.0.standing(decision.before, moment),
                 }
             }
             Place::Shard { logs, numbers, .. } => {

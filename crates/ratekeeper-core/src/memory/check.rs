@@ -7,7 +7,7 @@ use crate::limit::{Limit, Numbers};
 
 use super::Inner;
 use super::logs::{Logs, Shard};
-use super::state::State;
+use super::state::read;
 use super::table::{Chain, Inserted, Table};
 
 impl Inner {
@@ -53,7 +53,11 @@ impl Inner {
         let moment = self.moment(fixed);
         let slot = view.find(tag);
         let words = match slot {
-            Some(slot) if slot.version() == version => slot.words(),
+            Some(slot)
+                if slot.version() == version && fixed.rebase(slot.words(), moment).is_none() =>
+            {
+                slot.words()
+            }
             // To be converted.
             Some(_) => return self.check_locked(limit, numbers, tag, cost, charges),
             None => [0, 0],
@@ -94,12 +98,12 @@ impl Inner {
         // The clock is read under the lock, so that a line's moments never go back.
         let moment = self.moment(fixed);
         let slot = chain.find(tag);
-        let state = State::adopt(&mut chain, slot, numbers, moment);
-        let Verdict { outcome, words } = state.decide(numbers, moment, cost);
+        let before = read(&mut chain, slot, numbers, moment);
+        let Verdict { outcome, words } = fixed.decide(numbers.1, before, moment, cost);
         match slot {
             _ if !outcome.is_allowed() => return outcome,
             // The standing is that before the request, which spends nothing.
-            _ if !charges => return outcome.with_standing(state.standing(fixed, moment)),
+            _ if !charges => return outcome.with_standing(fixed.standing(before, moment)),
             Some(slot) => chain.write(slot, numbers.1, words),
             None => self.insert(limit, table, chain, numbers, tag, words, moment),
         }

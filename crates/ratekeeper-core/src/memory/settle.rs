@@ -6,8 +6,7 @@ use crate::receipt::{Receipt, Settle};
 
 use super::Inner;
 use super::logs::Logs;
-use super::state::{State, write};
-use super::table::Slot;
+use super::state::{read, write};
 
 impl Inner {
     /// Ends a charge.
@@ -31,21 +30,14 @@ impl Inner {
                 let mut chain = table.lock(table.line_of(tag));
                 let moment = self.moment(fixed);
                 let slot = chain.find(tag);
-                // What is held under other numbers is settled under those.
-                let (fixed, version, words) =
-                    match State::adopt(&mut chain, slot, (fixed, *version), moment) {
-                        State::Known(words) => (fixed, *version, words),
-                        State::Held { from, words } => {
-                            (from, slot.map_or(*version, Slot::version), words)
-                        }
-                    };
+                let numbers = (fixed, *version);
+                let words = read(&mut chain, slot, numbers, moment);
                 if refund > 0
                     && let Some(slot) = slot
                 {
-                    chain.write(slot, version, fixed.refund(words, moment, refund, *stamp));
+                    chain.write(slot, *version, fixed.refund(words, moment, refund, *stamp));
                 }
                 if charge > 0 {
-                    let numbers = (fixed, version);
                     let charged = fixed.charge(words, moment, charge, limit.max_debt());
                     clipped = charged.clipped;
                     let inserted = write(&mut chain, slot, tag, numbers, charged.words, moment);
