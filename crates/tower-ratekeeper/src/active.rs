@@ -76,6 +76,7 @@ impl Active {
         if !rules.covers_everything() {
             return Err(RuleError::new("", RuleErrorKind::NoCatchAll));
         }
+        let rules = rules.put_in_force();
         let mut policies = Vec::new();
         let mut prepared = Vec::new();
         for rule in rules.rules() {

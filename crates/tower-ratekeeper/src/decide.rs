@@ -138,7 +138,7 @@ impl<St: Store> Shared<St> {
         rule: &'a CheckedRule,
         parts: &Parts,
     ) -> Result<Option<(Claim<'a>, Pick)>, Response<Bytes>> {
-        let mode = rule.switch.get();
+        let mode = active.rules.switch(index).get();
         if mode == RuleMode::Off || !rule.place.contains(parts) {
             return Ok(None);
         }

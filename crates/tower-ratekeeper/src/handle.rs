@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ratekeeper_core::{Policy, Store};
 
 use crate::active::Active;
-use crate::rule::RuleMode;
+use crate::rule::{RuleMode, Switch};
 use crate::ruleset::{RuleError, RuleErrorKind, RuleSet};
 use crate::shared::Shared;
 
@@ -41,20 +41,15 @@ impl<St: Store> RateLimitHandle<St> {
     #[must_use = "a rule that does not exist keeps its mode"]
     pub fn set_mode(&self, rule: &str, mode: RuleMode) -> bool {
         let active = self.0.active.load();
-        let rule = active.rules.rules().iter().find(|own| own.name == rule);
-        rule.map(|rule| rule.switch.set(mode)).is_some()
+        let switch = active.rules.switch_of(rule);
+        switch.map(|switch| switch.set(mode)).is_some()
     }
 
     /// Returns the mode of the rule of this name.
     #[must_use]
     pub fn mode(&self, rule: &str) -> Option<RuleMode> {
         let active = self.0.active.load();
-        active
-            .rules
-            .rules()
-            .iter()
-            .find(|own| own.name == rule)
-            .map(|rule| rule.switch.get())
+        active.rules.switch_of(rule).map(Switch::get)
     }
 
     /// Switches all limiting off or on again. While it is off, requests pass as if there was no

@@ -35,6 +35,8 @@ use crate::rule::{CostOf, PatternError, Place, Plans, Rule, Settlement, Switch};
 #[derive(Clone)]
 pub struct RuleSet {
     checked: Arc<Checked>,
+    /// The modes of the rules as they are now.
+    switches: Arc<[Switch]>,
     unmatched: Unmatched,
 }
 
@@ -65,7 +67,6 @@ pub(crate) struct CheckedRule {
     pub(crate) key: Arc<dyn KeyExtractor>,
     pub(crate) cost: CostOf,
     pub(crate) max_cost: Option<u64>,
-    pub(crate) switch: Switch,
     pub(crate) settlement: Settlement,
     /// Counts the refunds for server errors.
     pub(crate) refunds: Option<Limiter>,
@@ -106,10 +107,10 @@ impl CheckedRule {
             key,
             cost,
             max_cost,
-            mode,
             settlement,
             status,
             jitter,
+            mode: _,
             base: _,
             counter: _,
             max_debt: _,
@@ -130,7 +131,6 @@ impl CheckedRule {
             key,
             cost,
             max_cost,
-            switch: Switch::new(mode),
             settlement,
             refunds,
             status: status.unwrap_or(StatusCode::TOO_MANY_REQUESTS),
@@ -247,6 +247,8 @@ impl RuleSet {
             }
         }
         let warnings = warnings(&rules);
+        let switches = sources.iter().map(|rule| Switch::new(rule.mode));
+        let switches: Arc<[Switch]> = switches.collect();
         let checked = Arc::new(Checked {
             rules,
             sources,
@@ -254,8 +256,31 @@ impl RuleSet {
         });
         Ok(Self {
             checked,
+            switches,
             unmatched: Unmatched::Impossible,
         })
+    }
+
+    /// Returns the set with switches of its own: what is switched while it is in force changes
+    /// neither the set that it was made from nor another layer of that.
+    pub(crate) fn put_in_force(self) -> Self {
+        let modes = self.switches.iter().map(Switch::get);
+        Self {
+            switches: modes.map(Switch::new).collect(),
+            ..self
+        }
+    }
+
+    /// Returns the switch of the rule at this place in the list.
+    #[inline]
+    pub(crate) fn switch(&self, index: usize) -> &Switch {
+        &self.switches[index]
+    }
+
+    /// Returns the switch of the rule of this name.
+    pub(crate) fn switch_of(&self, rule: &str) -> Option<&Switch> {
+        let index = self.rules().iter().position(|own| own.name == rule);
+        index.map(|index| self.switch(index))
     }
 
     /// Returns the set with this answer to requests that no rule applies to.
@@ -302,9 +327,9 @@ impl RuleSet {
     /// ```
     #[must_use]
     pub fn to_rules(&self) -> Rules {
-        let rules = self.sources().iter().cloned().zip(self.rules());
+        let rules = self.sources().iter().cloned().zip(&*self.switches);
         rules
-            .map(|(rule, checked)| rule.mode(checked.switch.get()))
+            .map(|(rule, switch)| rule.mode(switch.get()))
             .collect::<Rules>()
             .with_unmatched(self.unmatched)
     }

@@ -64,8 +64,8 @@ impl Display for Rules {
 /// ```
 impl Display for RuleSet {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        for (source, checked) in self.sources().iter().zip(self.rules()) {
-            rule(source, checked.switch.get(), f)?;
+        for (source, switch) in self.sources().iter().zip(&*self.switches) {
+            rule(source, switch.get(), f)?;
             f.write_char('\n')?;
         }
         unmatched(self.unmatched, f)
