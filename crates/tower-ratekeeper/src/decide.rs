@@ -146,17 +146,22 @@ impl<St: Store> Shared<St> {
         match rule.ask(parts) {
             Asked::Nothing => Ok(None),
             // What would refuse a request if the rule were enforced is never shown while it is not.
-            Asked::Denied { .. } | Asked::NoKey(_) | Asked::TooCostly
-                if mode == RuleMode::Shadowed =>
+            Asked::Denied { key, .. } | Asked::TooCostly(key)
+                if self.mode_for(mode, &key) == Mode::Shadowed =>
             {
                 Ok(None)
             }
-            Asked::Denied { plan } => Err(self.refuse_denied(active, pick(plan), parts)),
+            Asked::Denied { plan, .. } => Err(self.refuse_denied(active, pick(plan), parts)),
+            Asked::TooCostly(_) => Err(self.refuse(Reason::TooCostly, &rule.name, parts)),
             Asked::NoKey(error) => {
                 diagnose::tell(self.observer.as_deref());
-                Err(self.refuse(Reason::NoKey(error), &rule.name, parts))
+                // Who has no key belongs to no share but the whole.
+                if mode.is_enforced_for_all() {
+                    Err(self.refuse(Reason::NoKey(error), &rule.name, parts))
+                } else {
+                    Ok(None)
+                }
             }
-            Asked::TooCostly => Err(self.refuse(Reason::TooCostly, &rule.name, parts)),
             Asked::Claim {
                 plan,
                 limit,

@@ -86,11 +86,11 @@ pub(crate) enum Asked<'a> {
         cost: Cost,
     },
     /// The plan admits nothing.
-    Denied { plan: usize },
+    Denied { plan: usize, key: Key },
     /// The request has no key.
     NoKey(KeyError),
     /// The request costs more than any may.
-    TooCostly,
+    TooCostly(Key),
 }
 
 impl CheckedRule {
@@ -149,12 +149,12 @@ impl CheckedRule {
         let plan = self.plan_of(parts);
         let limit = match &self.policies[plan].1 {
             Policy::Limit(limit) => limit,
-            Policy::DenyAll => return Asked::Denied { plan },
+            Policy::DenyAll => return Asked::Denied { plan, key },
             _ => return Asked::Nothing,
         };
         let cost = self.cost.of(parts);
         if self.max_cost.is_some_and(|most| cost.charged() > most) {
-            return Asked::TooCostly;
+            return Asked::TooCostly(key);
         }
         Asked::Claim {
             plan,

@@ -14,8 +14,20 @@ pub enum RuleMode {
     Shadowed,
     /// It does nothing.
     Off,
-    /// It refuses for this share of the keys, and is shadowed for the others.
+    /// It refuses for this share of the keys, and is shadowed for the others, and for requests
+    /// without a key unless the share is the whole.
     EnforcedFor(Share),
+}
+
+impl RuleMode {
+    /// Returns whether the rule refuses whatever the key.
+    pub(crate) fn is_enforced_for_all(self) -> bool {
+        match self {
+            Self::Enforced => true,
+            Self::EnforcedFor(share) => share.0 == Share::WHOLE,
+            Self::Shadowed | Self::Off => false,
+        }
+    }
 }
 
 /// A share of all keys, in thousandths.
