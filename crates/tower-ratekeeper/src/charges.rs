@@ -101,7 +101,7 @@ impl<St: Store> Charges<St> {
                     let within_cap = rule
                         .refunds
                         .as_ref()
-                        .is_some_and(|cap| cap.check(key).is_allowed());
+                        .is_some_and(|cap| shared.refunds.check(cap, &key, 1).is_allowed());
                     if within_cap {
                         Settle::Refund
                     } else {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use http::request::Parts;
-use ratekeeper_core::{Cost, Key, Limit, LimitError, Limiter, MAX_CLAIMS, Policy, Quota};
+use ratekeeper_core::{Cost, Key, Limit, LimitError, MAX_CLAIMS, Policy, Quota};
 use ratekeeper_key::{KeyError, KeyExtractor, Keyed};
 
 pub use self::rules::Rules;
@@ -68,8 +68,8 @@ pub(crate) struct CheckedRule {
     pub(crate) cost: CostOf,
     pub(crate) max_cost: Option<u64>,
     pub(crate) settlement: Settlement,
-    /// Counts the refunds for server errors.
-    pub(crate) refunds: Option<Limiter>,
+    /// How many refunds for server errors a key has.
+    pub(crate) refunds: Option<Limit>,
     pub(crate) status: StatusCode,
     pub(crate) jitter: Jitter,
 }
@@ -119,7 +119,7 @@ impl CheckedRule {
         let place = place.map_err(|error| fail(RuleErrorKind::Place(error)))?;
         let refunds = settlement
             .refund_cap
-            .map(|cap| refund_limiter(&name, cap))
+            .map(|cap| refund_limit(&name, cap))
             .transpose();
         let refunds = refunds.map_err(|error| fail(RuleErrorKind::Limit(error)))?;
         let jitter = jitter.unwrap_or_else(|| default_jitter(&policies));
@@ -178,10 +178,9 @@ impl CheckedRule {
     }
 }
 
-/// Counts in a memory of its own: refunds are the layer's business and not the store's.
-fn refund_limiter(rule: &str, cap: Quota) -> Result<Limiter, LimitError> {
+fn refund_limit(rule: &str, cap: Quota) -> Result<Limit, LimitError> {
     let quota = Quota::try_new(cap.units(), cap.period()).unwrap_or(cap);
-    Limiter::new(Limit::fixed_window(rule, quota)?)
+    Limit::fixed_window(rule, quota)
 }
 
 fn default_jitter(policies: &[(String, Policy)]) -> Jitter {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use http::request::Parts;
-use ratekeeper_core::{Clock, Observer, Store};
+use ratekeeper_core::{Clock, Memory, Observer, Store};
 
 use crate::active::Active;
 use crate::fields::{FieldFormats, FieldScope};
@@ -37,6 +37,9 @@ pub(crate) struct Settings {
 /// The state behind a layer, its services and its handles.
 pub(crate) struct Shared<St> {
     pub(crate) store: St,
+    /// Counts refunds for server errors: the layer's business and not the store's. Like the store
+    /// it outlives the rules.
+    pub(crate) refunds: Memory,
     /// The rules in force. A request works on those it found when it came.
     pub(crate) active: ArcSwap<Active>,
     /// Whether the layer limits at all. Relaxed: nothing else is read through it.
@@ -57,8 +60,10 @@ impl<St> Shared<St> {
     ) -> Self {
         let active = ArcSwap::from_pointee(active);
         let enabled = AtomicBool::new(true);
+        let refunds = Memory::builder().clock(clock.clone()).build();
         Self {
             store,
+            refunds,
             active,
             enabled,
             clock,
