@@ -97,8 +97,13 @@ impl CheckedRule {
     fn new(rule: Rule) -> Result<Self, RuleError> {
         let fail = |kind| RuleError::new(&rule.name, kind);
         let policies = rule.policies().map_err(fail)?;
-        if let Some((_, Policy::Limit(limit))) = policies.first() {
-            rule.check_cost(limit.capacity()).map_err(fail)?;
+        if !is_name(&rule.name) {
+            return Err(fail(RuleErrorKind::Name));
+        }
+        for (_, policy) in &policies {
+            if let Policy::Limit(limit) = policy {
+                rule.check_cost(limit.capacity()).map_err(fail)?;
+            }
         }
         let Rule {
             name,
@@ -181,6 +186,11 @@ impl CheckedRule {
 fn refund_limit(rule: &str, cap: Quota) -> Result<Limit, LimitError> {
     let quota = Quota::try_new(cap.units(), cap.period()).unwrap_or(cap);
     Limit::fixed_window(rule, quota)
+}
+
+/// What limits are named alike; rules without one are to be as printable.
+fn is_name(name: &str) -> bool {
+    (1..=64).contains(&name.len()) && name.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
 fn default_jitter(policies: &[(String, Policy)]) -> Jitter {
@@ -364,6 +374,13 @@ fn warnings(rules: &[CheckedRule]) -> Vec<RuleWarning> {
                 kind: RuleWarningKind::PlansUnused,
             });
         }
+        let settled = rule.settlement.uses_handle() || rule.settlement.uses_code();
+        if matches!(rule.cost, CostOf::Deferred) && !settled {
+            warnings.push(RuleWarning {
+                rule: rule.name.clone(),
+                kind: RuleWarningKind::NothingSettles,
+            });
+        }
         for warning in rule.key.warnings() {
             warnings.push(RuleWarning {
                 rule: rule.name.clone(),
@@ -398,7 +415,8 @@ pub enum RuleErrorKind {
     Place(PatternError),
     /// Two plans of a rule have this name, or it is empty.
     Plan(String),
-    /// The fixed cost of a request is above what the limit, or `max_cost`, ever admits.
+    /// The fixed cost of a request is above what the limit, that of a plan, or `max_cost` ever
+    /// admits.
     CostAboveCapacity {
         /// The cost of a request.
         cost: u64,
@@ -490,6 +508,8 @@ pub enum RuleWarningKind {
     ClientChosen,
     /// The rule has plans, but nothing says which of them a request has.
     PlansUnused,
+    /// The cost of a request is known later, but nothing settles it, so that nobody is charged.
+    NothingSettles,
     /// The rule's key extractor has a warning of its own.
     Key(ratekeeper_key::Warning),
     /// The set has more rules than may apply to one request; requests that meet more are refused.
@@ -515,6 +535,10 @@ impl fmt::Display for RuleWarning {
             RuleWarningKind::PlansUnused => write!(
                 f,
                 "rule {rule:?} has plans, but nothing says which of them a request has: call `quota_by`"
+            ),
+            RuleWarningKind::NothingSettles => write!(
+                f,
+                "rule {rule:?} leaves the cost to a settlement, but nothing settles it: call one of the `settle_by` functions"
             ),
             RuleWarningKind::Key(warning) => write!(f, "rule {rule:?}: {warning}"),
             RuleWarningKind::ManyRules => {

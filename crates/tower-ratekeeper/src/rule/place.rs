@@ -34,7 +34,8 @@ impl Place {
     /// Returns whether the rule applies to every request.
     #[must_use]
     pub fn is_everywhere(&self) -> bool {
-        self.methods.is_empty() && self.patterns.is_empty()
+        self.methods.is_empty()
+            && (self.patterns.is_empty() || self.patterns.iter().any(Pattern::is_any_path))
     }
 
     /// Returns whether the rule applies to this request. HEAD counts as GET.
@@ -138,6 +139,11 @@ enum Segment {
 }
 
 impl Pattern {
+    /// Returns whether every path matches: `/*`.
+    fn is_any_path(&self) -> bool {
+        self.open && self.segments.is_empty()
+    }
+
     /// Returns whether a path matches.
     #[must_use]
     pub fn matches(&self, path: &str) -> bool {

@@ -102,7 +102,7 @@ fn rule(rule: &Rule, mode: RuleMode, f: &mut Formatter<'_>) -> fmt::Result {
         key => write!(f, " by {key}")?,
     }
     match &rule.place {
-        Ok(place) if place.is_everywhere() => {}
+        Ok(place) if place.methods().is_empty() && place.patterns().is_empty() => {}
         Ok(place) => write!(f, " on {place}")?,
         Err(error) => write!(f, " on {}", error.text().escape_debug())?,
     }
