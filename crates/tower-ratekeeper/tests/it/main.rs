@@ -5,11 +5,17 @@
     reason = "a helper of a test that cannot go on fails the test"
 )]
 
+mod diagnosis;
 mod fields;
 mod grpc;
+mod hostile;
 mod rule_text;
 mod later;
+mod modes;
+mod properties;
 mod readiness;
+mod replies;
+mod rules;
 mod settlement;
 mod shape;
 mod support;

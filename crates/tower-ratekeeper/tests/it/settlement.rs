@@ -16,8 +16,8 @@ use tower_ratekeeper::{
 };
 
 use crate::support::{
-    Broken, Frames, SECOND, TestStore, at_once, bucket, data, empty, field, full, poll_once,
-    read_as_http1, request, request_to,
+    Broken, Frames, MINUTE, SECOND, TestStore, at_once, bucket, data, empty, field, full,
+    poll_once, read_as_http1, request, request_to,
 };
 
 /// A rule that tells every ending apart: what was not had in full is given back.
@@ -354,6 +354,41 @@ async fn a_panic_in_the_rule_itself_settles_once() {
     let call = AssertUnwindSafe(|| drop(at_once(answered(&layer, request(1), answer))));
     assert!(catch_unwind(call).is_err());
     assert_eq!(store.endings(), [Settle::Commit]);
+}
+
+#[tokio::test]
+async fn server_errors_are_given_back_so_many_times_for_each_key() {
+    let clock = ManualClock::new();
+    let store = TestStore::now(&clock);
+    let builder = RateLimitLayer::builder().clock(clock.clone());
+    let rule = bucket("per-key").refund_server_errors(Quota::per_minute(2));
+    let layer = builder.store(store.clone()).rule(rule).build().unwrap();
+    let fails = |key| {
+        let (layer, store) = (layer.clone(), store.clone());
+        async move {
+            let status = StatusCode::BAD_GATEWAY;
+            answered(&layer, request(key), || with_status(status, empty())).await;
+            store.endings().pop().unwrap()
+        }
+    };
+    let (back, stands) = (Settle::Refund, Settle::Commit);
+    for expected in [back, back, stands, stands] {
+        assert_eq!(fails(1).await, expected);
+    }
+    assert_eq!(fails(2).await, back);
+    // The cap is kept when the rules are replaced, and counts by the layer's clock.
+    let rule = bucket("per-key").refund_server_errors(Quota::per_minute(2));
+    let rules = tower_ratekeeper::RuleSet::new([rule]).unwrap();
+    layer.handle().replace(rules).unwrap();
+    assert_eq!(fails(1).await, stands);
+    clock.advance(MINUTE);
+    for expected in [back, back, stands] {
+        assert_eq!(fails(1).await, expected);
+    }
+    // Errors of the client's own making are its own.
+    let bad = || with_status(StatusCode::BAD_REQUEST, empty());
+    answered(&layer, request(2), bad).await;
+    assert_eq!(store.endings().pop(), Some(stands));
 }
 
 #[tokio::test]

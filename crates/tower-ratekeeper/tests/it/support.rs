@@ -23,6 +23,7 @@ use tower_ratekeeper::{
     Settle, Store,
 };
 
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
 /// The number in `x-key`.
@@ -38,8 +39,10 @@ pub(crate) fn bucket(name: &str) -> Rule {
 /// A layer of these rules on a clock that is moved by hand.
 pub(crate) fn layer(rules: impl IntoIterator<Item = Rule>) -> (RateLimitLayer, ManualClock) {
     let clock = ManualClock::new();
-    let builder = RateLimitLayer::builder().rules(rules).clock(clock.clone());
-    (builder.build().unwrap(), clock)
+    // A store for few keys is quickly made.
+    let store = Memory::builder().clock(clock.clone()).max_keys(1_024);
+    let builder = RateLimitLayer::builder().store(store.build()).rules(rules);
+    (builder.clock(clock.clone()).build().unwrap(), clock)
 }
 
 pub(crate) fn request_to(method: &str, path: &str, key: u64) -> Request<()> {
