@@ -53,6 +53,7 @@
 //! |---|---|
 //! | `axum` | peers from `ConnectInfo`, matched routes, extractors for handlers |
 //! | `tonic` | peers from tonic's connection information |
+//! | `serde` | rules in configuration files: TOML, YAML, JSON; see [`rules`] |
 //! | `tracing` | diagnoses as events; without it they go to standard error |
 //!
 //! The minimum supported Rust version is 1.88.

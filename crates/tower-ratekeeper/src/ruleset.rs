@@ -2,6 +2,8 @@
 
 mod print;
 mod rules;
+#[cfg(feature = "serde")]
+mod serde;
 mod text;
 
 use std::error::Error;

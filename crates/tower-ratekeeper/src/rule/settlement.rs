@@ -57,7 +57,7 @@ pub struct SettleAs(pub Settle);
 pub struct SettleHandle {
     said: Arc<Mutex<Said>>,
     /// That of the next layer outside.
-    outer: Option<Arc<SettleHandle>>,
+    outer: Option<Arc<Self>>,
 }
 
 #[derive(Debug, Default)]

@@ -7,6 +7,7 @@ use ratekeeper_core::Algorithm;
 use ratekeeper_core::Quota;
 use ratekeeper_core::algorithm::UtcOffset;
 
+use super::text::UNMATCHED;
 use super::{RuleSet, Rules, Unmatched};
 use crate::retry::Jitter;
 use crate::rule::{Base, CostOf, OnAbort, Rule, RuleMode};
@@ -80,16 +81,13 @@ fn unmatched(unmatched: Unmatched, f: &mut Formatter<'_>) -> fmt::Result {
 }
 
 fn rule(rule: &Rule, mode: RuleMode, f: &mut Formatter<'_>) -> fmt::Result {
-    // The line of this name is about the whole set.
-    let quoted = rule.name == super::text::UNMATCHED;
-    name(&rule.name, quoted, f)?;
+    write!(f, "{}", Quoted(&rule.name))?;
     base(rule.base, f)?;
     for (plan, quota) in &rule.plans.named {
-        f.write_str(" plan ")?;
-        name(plan, false, f)?;
+        write!(f, " plan {} ", Quoted(plan))?;
         match quota {
-            Some(quota) => write!(f, " {quota}")?,
-            None => f.write_str(" unlimited")?,
+            Some(quota) => write!(f, "{quota}")?,
+            None => f.write_str("unlimited")?,
         }
     }
     if rule.plans.by.is_some() {
@@ -153,8 +151,7 @@ fn counting(rule: &Rule, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, " max-debt {units}")?;
     }
     if let Some(counter) = &rule.counter {
-        f.write_str(" counter ")?;
-        name(counter, false, f)?;
+        write!(f, " counter {}", Quoted(counter))?;
     }
     Ok(())
 }
@@ -192,19 +189,37 @@ fn jittered(jitter: Jitter, f: &mut Formatter<'_>) -> fmt::Result {
     write!(f, "{one}{period}")
 }
 
-/// Prints a name, between quotation marks where it would not be read as one word.
-fn name(name: &str, quoted: bool, f: &mut Formatter<'_>) -> fmt::Result {
-    let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b':' | b'#');
-    if !quoted && !name.is_empty() && name.bytes().all(plain) {
-        return f.write_str(name);
-    }
-    f.write_char('"')?;
-    for c in name.chars() {
-        match c {
-            '"' | '\\' => write!(f, "\\{c}")?,
-            ' '..='~' => f.write_char(c)?,
-            _ => write!(f, "{}", c.escape_unicode())?,
+/// A name, between quotation marks where it would not be read as one word.
+pub(super) struct Quoted<'n>(pub(super) &'n str);
+
+impl Display for Quoted<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self(name) = self;
+        let plain =
+            |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b':' | b'#');
+        // The line that begins with this word is about the whole set.
+        if !name.is_empty() && name.bytes().all(plain) && *name != UNMATCHED {
+            return f.write_str(name);
         }
+        f.write_char('"')?;
+        for c in name.chars() {
+            match c {
+                '"' | '\\' => write!(f, "\\{c}")?,
+                ' '..='~' => f.write_char(c)?,
+                _ => write!(f, "{}", c.escape_unicode())?,
+            }
+        }
+        f.write_char('"')
     }
-    f.write_char('"')
+}
+
+/// Returns whether code has a part in the rule, so that its text cannot be read.
+#[cfg(feature = "serde")]
+pub(super) fn has_code(rule: &Rule) -> bool {
+    let key = rule.key.name();
+    let mut words = key.split(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | ','));
+    words.any(|word| word == CUSTOM)
+        || matches!(rule.cost, CostOf::By { .. })
+        || rule.plans.by.is_some()
+        || rule.settlement.uses_code()
 }

@@ -16,7 +16,6 @@ mod line;
 use std::collections::HashSet;
 use std::str::FromStr;
 
-use ratekeeper_core::Algorithm;
 use ratekeeper_key::Registry;
 
 pub(super) use self::clause::Draft;
@@ -24,7 +23,7 @@ pub(super) use self::error::Fault;
 pub use self::error::{RuleTextError, RuleTextErrorKind};
 pub(super) use self::line::Line;
 use super::{RuleError, RuleErrorKind, RuleSet, Rules, Unmatched};
-use crate::rule::{Base, Rule};
+use crate::rule::Rule;
 
 /// Begins the line that says what becomes of requests that no rule applies to.
 pub(super) const UNMATCHED: &str = "unmatched";
@@ -187,45 +186,9 @@ fn said(mut line: Line<'_>, registry: &Registry) -> Result<Option<Rule>, Fault> 
             false => Err(line.unexpected("the end of the line")),
         };
     }
-    rule(&name, name_at, line, registry).map(Some)
-}
-
-/// Reads one rule whose name has been read.
-pub(super) fn rule(
-    name: &str,
-    name_at: usize,
-    mut line: Line<'_>,
-    registry: &Registry,
-) -> Result<Rule, Fault> {
-    let algorithm = algorithm(&mut line)?;
-    let base_at = line.position();
-    let base = match algorithm {
-        Counted::By(algorithm) => Base::Limit(algorithm, line.quota()?),
-        Counted::Not(base) => base,
-    };
-    let mut draft = Draft::new(name, name_at, base, base_at, registry);
+    let mut draft = Draft::begin(&name, &mut line, registry)?.named_at(name_at);
     while !line.is_empty() {
         draft.clause(&mut line)?;
     }
-    draft.finish()
-}
-
-/// How a rule counts, if at all.
-pub(super) enum Counted {
-    By(Algorithm),
-    Not(Base),
-}
-
-pub(super) fn algorithm(line: &mut Line<'_>) -> Result<Counted, Fault> {
-    let counted = match line.word() {
-        "deny" => Some(Counted::Not(Base::DenyAll)),
-        "unlimited" => Some(Counted::Not(Base::Unlimited)),
-        word => word.parse().ok().map(Counted::By),
-    };
-    counted.ok_or_else(|| {
-        line.unexpected_last(
-            "`token-bucket`, `leaky-bucket`, `fixed-window`, `calendar-window`, `sliding-log`, \
-             `sliding-counter`, `deny` or `unlimited`",
-        )
-    })
+    draft.finish().map(Some)
 }

@@ -32,6 +32,9 @@ const CLAUSES: [&str; 17] = [
     "status",
 ];
 
+const ALGORITHMS: &str = "`token-bucket`, `leaky-bucket`, `fixed-window`, `calendar-window`, \
+    `sliding-log`, `sliding-counter`, `deny` or `unlimited`";
+
 /// The clauses that mean something only where units are counted.
 const COUNTING: [&str; 4] = ["cost", "counter", "max-cost", "max-debt"];
 
@@ -53,21 +56,35 @@ pub(in super::super) struct Draft<'r> {
 }
 
 impl<'r> Draft<'r> {
-    pub(in super::super) fn new(
+    /// Reads the algorithm and the quota of a rule of this name.
+    pub(in super::super) fn begin(
         name: &str,
-        name_at: usize,
-        base: Base,
-        base_at: usize,
+        line: &mut Line<'_>,
         registry: &'r Registry,
-    ) -> Self {
-        Self {
+    ) -> Result<Self, Fault> {
+        let algorithm = match line.word() {
+            "deny" => Ok(Base::DenyAll),
+            "unlimited" => Ok(Base::Unlimited),
+            word => Err(word.parse().map_err(|_| line.unexpected_last(ALGORITHMS))?),
+        };
+        let base_at = line.position();
+        let base = match algorithm {
+            Ok(base) => base,
+            Err(algorithm) => Base::Limit(algorithm, line.quota()?),
+        };
+        Ok(Self {
             registry,
             rule: Rule::of(name, base),
-            name_at,
+            name_at: 0,
             base_at,
             given: Vec::new(),
             plans: Vec::new(),
-        }
+        })
+    }
+
+    /// Returns the draft of a rule whose name stands here.
+    pub(super) fn named_at(self, name_at: usize) -> Self {
+        Self { name_at, ..self }
     }
 
     /// Reads a clause.
@@ -167,6 +184,15 @@ impl<'r> Draft<'r> {
             _ => rule.mode = enforced(line)?,
         }
         Ok(())
+    }
+
+    /// Reads a mode, and no other clause.
+    #[cfg(feature = "serde")]
+    pub(in super::super) fn mode(&mut self, line: &mut Line<'_>) -> Result<(), Fault> {
+        match line.peek() {
+            "shadow" | "off" | "enforce" => self.clause(line),
+            _ => Err(line.unexpected("`shadow`, `off`, `enforce` or `enforce` with a share")),
+        }
     }
 
     /// Reads methods, unless a slash comes first, and patterns.

@@ -175,7 +175,7 @@ impl Fault {
         Self::new(at, kind, found)
     }
 
-    pub(super) fn place(at: usize, error: PatternError) -> Self {
+    pub(in super::super) fn place(at: usize, error: PatternError) -> Self {
         Self::new(at, RuleTextErrorKind::Place(error), "")
     }
 

@@ -17,8 +17,13 @@ pub(in super::super) struct Line<'t> {
 }
 
 impl<'t> Line<'t> {
-    pub(in super::super) fn new(text: &'t str) -> Self {
-        let text = without_comment(text).trim_end();
+    pub(super) fn new(text: &'t str) -> Self {
+        Self::whole(without_comment(text))
+    }
+
+    /// Creates a line that cannot have a comment.
+    pub(in super::super) fn whole(text: &'t str) -> Self {
+        let text = text.trim_end();
         let rest = text.trim_start();
         let last = text.len() - rest.len();
         Self { text, rest, last }
@@ -149,7 +154,7 @@ impl<'t> Line<'t> {
     }
 
     /// Says that the next word is not what was expected.
-    pub(super) fn unexpected(&self, expected: &'static str) -> Fault {
+    pub(in super::super) fn unexpected(&self, expected: &'static str) -> Fault {
         Fault::expected(self.position(), expected, self.peek())
     }
 

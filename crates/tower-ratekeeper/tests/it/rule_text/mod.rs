@@ -2,6 +2,8 @@
 
 mod errors;
 mod properties;
+#[cfg(feature = "serde")]
+mod serde;
 
 use std::time::Duration;
 
