@@ -34,6 +34,7 @@ A rule is `name: algorithm quota [burst n] by key [on METHODS pattern…]`:
   quota      60/min, 10/s, 1000/day, 2/5s; buckets may have a burst
   key        ip (IPv6 by its /64), ip:24/48, user, host, method, path, (ip, path), user or ip, global
   pattern    /login, /users/{id}, /api/*; without methods and patterns a rule applies to all
+  more       `cost 3` for dear requests, `shadow` for a rule that counts but refuses nothing
 
 Requests are decided by the time they were logged at. Where a log has whole seconds only, each is
 decided twice: all requests of a second at once, and each client's spread evenly over it. A line

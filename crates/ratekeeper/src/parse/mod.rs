@@ -275,8 +275,7 @@ fn unescape_one<'a>(text: &'a [u8], scratch: &mut Vec<u8>) -> &'a [u8] {
     &text[2..]
 }
 
-/// Returns the value of a hexadecimal digit.
-pub(crate) fn hex(digit: u8) -> Option<u8> {
+fn hex(digit: u8) -> Option<u8> {
     match digit {
         b'0'..=b'9' => Some(digit - b'0'),
         b'a'..=b'f' => Some(digit - b'a' + 10),

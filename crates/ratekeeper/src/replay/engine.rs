@@ -73,14 +73,24 @@ impl Engine {
         claimed: &[(usize, KeyRef)],
     ) -> Result<Decision, ReplayError> {
         self.set_time(time);
-        let claim =
-            |(rule, key): &(usize, KeyRef)| Claim::new(&rules[*rule].limit, Key::from(key.print));
+        let claim = |(rule, key): &(usize, KeyRef)| {
+            let rule = &rules[*rule];
+            let claim = Claim::new(&rule.limit, Key::from(key.print)).with_cost(rule.cost);
+            if rule.shadowed {
+                claim.shadowed()
+            } else {
+                claim
+            }
+        };
         match claimed {
             [] => Ok(Decision::UNLIMITED),
             [one] => {
-                let Claim { limit, key, .. } = claim(one);
+                let rule = &rules[one.0];
+                let outcome = self
+                    .memory
+                    .check(&rule.limit, &Key::from(one.1.print), rule.cost);
                 let mut decision = Decision::UNLIMITED;
-                decision.push(self.memory.check(limit, &key, 1), false);
+                decision.push(outcome, rule.shadowed);
                 Ok(decision)
             }
             [first, rest @ ..] => {

@@ -98,7 +98,7 @@ pub struct RuleFinding {
     pub first: i64,
     /// See `first`.
     pub last: i64,
-    /// How many keys had their busiest period at how many requests.
+    /// How many keys had their busiest period at how many units: requests, unless they cost more.
     pub peaks: Distribution,
 }
 

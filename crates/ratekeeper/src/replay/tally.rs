@@ -31,13 +31,13 @@ pub(super) struct Row {
 }
 
 impl Row {
-    fn request(&mut self, period: i64) {
+    fn request(&mut self, period: i64, units: u32) {
         self.requests += 1;
         if self.period != period || self.in_period == 0 {
             self.period = period;
             self.in_period = 0;
         }
-        self.in_period = self.in_period.saturating_add(1);
+        self.in_period = self.in_period.saturating_add(units);
         self.peak = self.peak.max(self.in_period);
     }
 
@@ -60,6 +60,8 @@ pub(super) struct RuleTally {
     pub(super) over_time: Series,
     capacity: u64,
     period: i64,
+    /// Units of a request.
+    cost: u32,
 }
 
 impl RuleTally {
@@ -118,6 +120,7 @@ impl Tally {
         let rule = |rule: &Rule| RuleTally {
             capacity: rule.limit.capacity(),
             period: i64::try_from(rule.limit.quota().period().as_nanos()).unwrap_or(i64::MAX),
+            cost: u32::try_from(rule.cost).unwrap_or(u32::MAX),
             ..RuleTally::default()
         };
         Self {
@@ -192,8 +195,9 @@ impl Tally {
     fn outcome(&mut self, time: i64, index: usize, key: KeyRef, outcome: &Outcome) {
         let rule = &mut self.rules[index];
         let period = time.div_euclid(rule.period);
-        rule.all.request(period);
-        rule.row(key.row).request(period);
+        rule.all.request(period, rule.cost);
+        let cost = rule.cost;
+        rule.row(key.row).request(period, cost);
         if !outcome.is_allowed() {
             let wait = match outcome.wait() {
                 Wait::For(wait) => u64::try_from(wait.as_nanos()).unwrap_or(NEVER),

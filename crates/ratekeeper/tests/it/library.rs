@@ -90,6 +90,35 @@ fn the_longest_wait_is_the_one_that_the_limiter_tells() {
 }
 
 #[test]
+fn a_request_costs_what_its_rule_says_and_a_shadowed_rule_refuses_nothing() {
+    let log: String = [0u64, 0, 1]
+        .iter()
+        .map(|second| crate::support::line("192.0.2.1", *second))
+        .collect();
+    let texts = [
+        "dear: fixed-window 5/min by ip cost 3",
+        "dark: fixed-window 1/min by ip shadow",
+    ];
+    let found = findings(log.clone(), &Settings::new(rules(&texts)));
+    assert_eq!(
+        (found.refused.at_once, found.rules[0].refused.at_once),
+        (2, 2)
+    );
+    let found = findings(log, &Settings::new(rules(&texts[1..])));
+    assert_eq!(
+        (found.refused.at_once, found.rules[0].refused.at_once),
+        (0, 2)
+    );
+    assert_eq!(
+        (
+            found.clients_refused.at_once,
+            found.rules[0].keys_refused.at_once
+        ),
+        (0, 1)
+    );
+}
+
+#[test]
 fn more_rules_than_a_request_can_carry_are_an_error_and_not_a_wrong_count() {
     let texts: Vec<String> = (0..9)
         .map(|index| format!("r{index}: token-bucket 1/s by ip"))

@@ -256,6 +256,11 @@ pub(super) fn peaks(found: &Findings, rules: &[Rule]) -> Section {
     let mut text = "<section>\n<h2>How busy keys get</h2>\n".to_owned();
     for (finding, rule) in found.rules.iter().zip(rules) {
         let quota = rule.limit.quota();
+        let (units, heading) = if rule.cost == 1 {
+            ("requests", "Requests")
+        } else {
+            ("units", "Units")
+        };
         let bursts = rule.limit.algorithm().has_burst();
         let most = if bursts {
             quota.units().saturating_add(quota.burst())
@@ -301,7 +306,7 @@ pub(super) fn peaks(found: &Findings, rules: &[Rule]) -> Section {
         };
         let period = Span(u64::try_from(quota.period().as_nanos()).unwrap_or(u64::MAX));
         let label = format!(
-            "How many keys of {} made how many requests in their busiest {period}. The table has the figures.",
+            "How many keys of {} made how many {units} in their busiest {period}. The table has the figures.",
             finding.name
         );
         let drawn = both(&label, plot)?;
@@ -319,10 +324,7 @@ pub(super) fn peaks(found: &Findings, rules: &[Rule]) -> Section {
                 Cell::Plain(Percent(*count, keys).to_string()),
             ]
         });
-        let caption = format!(
-            "{}: requests of a key in its busiest {period}",
-            finding.name
-        );
+        let caption = format!("{}: {units} of a key in its busiest {period}", finding.name);
         let dashed = if bursts {
             format!(
                 ", <span class=\"item\"><span class=\"swatch line dashed\"></span> with the burst</span> {}",
@@ -332,12 +334,12 @@ pub(super) fn peaks(found: &Findings, rules: &[Rule]) -> Section {
             String::new()
         };
         text.push_str(&format!(
-            "<h3>{}</h3>\n<div class=\"beside\">\n<figure>{drawn}<figcaption>Keys by their requests in their busiest {period}, \
+            "<h3>{}</h3>\n<div class=\"beside\">\n<figure>{drawn}<figcaption>Keys by their {units} in their busiest {period}, \
              in classes that double (each bar up to the number below it; a single key still shows). <span class=\"item\"><span class=\"swatch line\"></span> The limit</span>, {} a \
              period{dashed}.</figcaption></figure>\n{}</div>\n",
             html(&finding.name),
             Count(quota.units()),
-            table(&caption, &["Requests", "Keys", "Share"], rows)
+            table(&caption, &[heading, "Keys", "Share"], rows)
         ));
     }
     text.push_str("</section>\n");
