@@ -87,9 +87,10 @@ impl<St: Store> Shared<St> {
             return Verdict::Allow(None);
         }
         let active = self.active.load();
+        let preflight = active.rules.separates(parts);
         // One rule is the common case, and needs no table of claims.
         if let [rule] = active.rules.rules() {
-            return match self.claim(&active, 0, rule, parts) {
+            return match self.claim(&active, 0, rule, preflight, parts) {
                 Ok(None) => Verdict::Allow(None),
                 Ok(Some((claim, pick))) => {
                     let mut picks = Picks::default();
@@ -106,7 +107,7 @@ impl<St: Store> Shared<St> {
             count: 0,
         };
         for (index, rule) in active.rules.rules().iter().enumerate() {
-            match self.claim(&active, index, rule, parts) {
+            match self.claim(&active, index, rule, preflight, parts) {
                 Ok(None) => {}
                 Ok(Some(_)) if gathered.count == MAX_CLAIMS => {
                     return Verdict::Refuse(self.refuse(Reason::TooManyRules, &rule.name, parts));
@@ -136,10 +137,11 @@ impl<St: Store> Shared<St> {
         active: &Active,
         index: usize,
         rule: &'a CheckedRule,
+        preflight: bool,
         parts: &Parts,
     ) -> Result<Option<(Claim<'a>, Pick)>, Response<Bytes>> {
         let mode = active.rules.switch(index).get();
-        if mode == RuleMode::Off || !rule.place.contains(parts) {
+        if mode == RuleMode::Off || !rule.applies_to(parts, preflight) {
             return Ok(None);
         }
         let pick = |plan: usize| Pick::new(index, plan);
@@ -168,6 +170,7 @@ impl<St: Store> Shared<St> {
                 key,
                 cost,
             } => {
+                rule.note_key(&key);
                 let mode = self.mode_for(mode, &key);
                 let settles = rule.settlement.settles() || cost == Cost::Deferred;
                 Ok(Some((
@@ -290,6 +293,7 @@ impl<St: Store> Shared<St> {
                 .extensions
                 .insert(RateLimitInfo::new(Arc::clone(active), decision, picks));
         }
+        diagnose::note_charge(&mut parts.extensions, self);
         diagnose::tell(self.observer.as_deref());
         let charges = if receipts.is_empty() {
             None

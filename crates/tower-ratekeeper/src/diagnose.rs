@@ -1,5 +1,8 @@
 //! Tells of mistakes in the setup, once each.
 
+use std::sync::Arc;
+
+use http::Extensions;
 use ratekeeper_core::Observer;
 use ratekeeper_key::{Diagnosis, SelfCheck};
 
@@ -10,6 +13,14 @@ pub(crate) fn tell(observer: Option<&dyn Observer>) {
     if let Some(diagnosis) = SelfCheck::global().take() {
         tell_of(diagnosis, observer);
     }
+}
+
+/// Notes that a request was charged by the rules of this layer, clones of it included.
+#[inline]
+pub(crate) fn note_charge<T>(extensions: &mut Extensions, layer: &Arc<T>) {
+    let check = SelfCheck::global();
+    check.note_decision();
+    check.note_charge(extensions, Arc::as_ptr(layer).addr() as u64);
 }
 
 #[cold]

@@ -139,6 +139,30 @@ impl Rule {
         Self::with(name, Algorithm::SlidingCounter, quota)
     }
 
+    /// Creates a rule named `preflights` for CORS preflights alone, by the client's address.
+    ///
+    /// A preflight is `OPTIONS` with `Origin` and `Access-Control-Request-Method`. It carries no
+    /// credentials, and one that is refused fails the request behind it; so it deserves a generous
+    /// limit of its own. In a set with such a rule, all others leave preflights alone. In the text
+    /// form of rules it is one `on PREFLIGHT`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tower_ratekeeper::key::BearerToken;
+    /// use tower_ratekeeper::{Quota, RateLimitLayer, Rule};
+    ///
+    /// let layer = RateLimitLayer::new([
+    ///     Rule::token_bucket("per-user", Quota::per_second(10)).by(BearerToken),
+    ///     Rule::preflights(Quota::per_second(50).with_burst(200)),
+    /// ])?;
+    /// # Ok::<(), tower_ratekeeper::RuleError>(())
+    /// ```
+    #[must_use]
+    pub fn preflights(quota: Quota) -> Self {
+        Self::token_bucket("preflights", quota).on([place::PREFLIGHT], [""; 0])
+    }
+
     /// Creates a rule that refuses every request it applies to, without a `Retry-After`.
     #[must_use]
     pub fn deny_all(name: &str) -> Self {
@@ -287,7 +311,8 @@ impl Rule {
         self.mode(RuleMode::Shadowed)
     }
 
-    /// Adds a plan with a quota of its own, of the rule's algorithm.
+    /// Adds a plan with a quota of its own, of the rule's algorithm and, for a window or a log, of
+    /// its period.
     #[must_use]
     pub fn plan(mut self, name: &str, quota: Quota) -> Self {
         self.plans.add(name, Some(quota));

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use http::request::Parts;
 use ratekeeper_core::{Cost, Key, Limit, LimitError, MAX_CLAIMS, Policy, Quota};
-use ratekeeper_key::{KeyError, KeyExtractor, Keyed};
+use ratekeeper_key::{Global, KeyError, KeyExtractor, KeyShare, Keyed, SelfCheck, is_preflight};
 
 pub use self::rules::Rules;
 pub use self::text::{RuleTextError, RuleTextErrorKind};
@@ -44,6 +44,8 @@ pub struct RuleSet {
 
 struct Checked {
     rules: Vec<CheckedRule>,
+    /// Whether one of them is for CORS preflights, which the others then leave alone.
+    preflights: bool,
     /// What the rules were checked from, for those who print or change them.
     sources: Vec<Rule>,
     warnings: Vec<RuleWarning>,
@@ -74,6 +76,8 @@ pub(crate) struct CheckedRule {
     pub(crate) refunds: Option<Limit>,
     pub(crate) status: StatusCode,
     pub(crate) jitter: Jitter,
+    /// Finds out whether everybody counts for one key; not where that is meant.
+    key_share: Option<KeyShare>,
 }
 
 /// What a rule asks for one request.
@@ -130,6 +134,7 @@ impl CheckedRule {
             .transpose();
         let refunds = refunds.map_err(|error| fail(RuleErrorKind::Limit(error)))?;
         let jitter = jitter.unwrap_or_else(|| default_jitter(&policies));
+        let key_share = (key.name() != Global.name()).then(KeyShare::new);
         Ok(Self {
             name,
             policies,
@@ -142,7 +147,27 @@ impl CheckedRule {
             refunds,
             status: status.unwrap_or(StatusCode::TOO_MANY_REQUESTS),
             jitter,
+            key_share,
         })
+    }
+
+    /// Returns whether the rule is for this request; `preflight` says that it is a CORS preflight
+    /// in a set that has a rule for these.
+    #[inline]
+    pub(crate) fn applies_to(&self, parts: &Parts, preflight: bool) -> bool {
+        if preflight {
+            self.place.is_for_preflights() && self.place.has_path_of(parts)
+        } else {
+            self.place.contains(parts)
+        }
+    }
+
+    /// Notes whom a request counts for.
+    #[inline]
+    pub(crate) fn note_key(&self, key: &Key) {
+        if let Some(share) = &self.key_share {
+            share.note(key, SelfCheck::global());
+        }
     }
 
     /// Finds out what the rule asks for a request at its place.
@@ -260,8 +285,10 @@ impl RuleSet {
         let warnings = warnings(&rules);
         let switches = sources.iter().map(|rule| Switch::new(rule.mode));
         let switches: Arc<[Switch]> = switches.collect();
+        let preflights = rules.iter().any(|rule| rule.place.is_for_preflights());
         let checked = Arc::new(Checked {
             rules,
+            preflights,
             sources,
             warnings,
         });
@@ -345,6 +372,12 @@ impl RuleSet {
             .with_unmatched(self.unmatched)
     }
 
+    /// Returns whether a request is a CORS preflight that a rule of the set is for.
+    #[inline]
+    pub(crate) fn separates(&self, parts: &Parts) -> bool {
+        self.checked.preflights && is_preflight(parts)
+    }
+
     pub(crate) fn rules(&self) -> &[CheckedRule] {
         &self.checked.rules
     }
@@ -417,6 +450,9 @@ pub enum RuleErrorKind {
     Place(PatternError),
     /// Two plans of a rule have this name, or it is empty.
     Plan(String),
+    /// A plan of a window or a log has another period than the rule: a client that goes back and
+    /// forth between them would find the longer window empty.
+    PlanPeriod(String),
     /// The fixed cost of a request is above what the limit, that of a plan, or `max_cost` ever
     /// admits.
     CostAboveCapacity {
@@ -468,6 +504,10 @@ impl fmt::Display for RuleError {
         match &self.kind {
             RuleErrorKind::Limit(error) => write!(f, "{error}"),
             RuleErrorKind::Place(error) => write!(f, "rule {rule:?}: {error}"),
+            RuleErrorKind::PlanPeriod(plan) => write!(
+                f,
+                "rule {rule:?}: plan {plan:?} has another period than the rule, which only buckets can"
+            ),
             RuleErrorKind::Plan(plan) => write!(f, "rule {rule:?} has two plans named {plan:?}, or one without a name"),
             RuleErrorKind::CostAboveCapacity { cost, capacity } => {
                 write!(f, "rule {rule:?}: a request costs {cost} units, but at most {capacity} are ever admitted")

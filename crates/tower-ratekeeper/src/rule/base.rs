@@ -49,6 +49,12 @@ impl Rule {
             if policies.iter().any(|(other, _)| other == plan) {
                 return Err(RuleErrorKind::Plan(plan.clone()));
             }
+            if let (Base::Limit(algorithm, own), Some(quota)) = (self.base, quota)
+                && !algorithm.has_burst()
+                && own.period() != quota.period()
+            {
+                return Err(RuleErrorKind::PlanPeriod(plan.clone()));
+            }
             let policy = match quota {
                 Some(quota) => Policy::Limit(self.limit(*quota).map_err(RuleErrorKind::Limit)?),
                 None => Policy::Unlimited,

@@ -5,6 +5,10 @@ use std::fmt;
 use http::Method;
 use http::request::Parts;
 
+/// Stands among a rule's methods for CORS preflights: `OPTIONS` with `Origin` and
+/// `Access-Control-Request-Method`.
+pub(crate) const PREFLIGHT: &str = "PREFLIGHT";
+
 /// The methods and the path patterns a rule applies to; everything unless narrowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
@@ -42,6 +46,18 @@ impl Place {
     #[must_use]
     pub fn contains(&self, parts: &Parts) -> bool {
         self.is_everywhere() || (self.has_method(&parts.method) && self.has_path(path_of(parts)))
+    }
+
+    /// Returns whether the rule is for CORS preflights: the pseudo-method `PREFLIGHT`.
+    #[must_use]
+    pub fn is_for_preflights(&self) -> bool {
+        self.methods
+            .iter()
+            .any(|method| method.as_str() == PREFLIGHT)
+    }
+
+    pub(crate) fn has_path_of(&self, parts: &Parts) -> bool {
+        self.patterns.is_empty() || self.has_path(path_of(parts))
     }
 
     fn has_method(&self, method: &Method) -> bool {

@@ -11,8 +11,8 @@ use tower::{Layer, ServiceExt, service_fn};
 use tower_ratekeeper::fields::{FieldFormat, FieldFormats, Reset};
 use tower_ratekeeper::grpc::Code;
 use tower_ratekeeper::{
-    Algorithm, BodyFormat, Grpc, Jitter, ManualClock, Memory, Quota, RateLimitLayer, RateLimitLayerBuilder,
-    Reason, Rule, Wait,
+    Algorithm, BodyFormat, Grpc, Jitter, ManualClock, Memory, Quota, RateLimitLayer,
+    RateLimitLayerBuilder, Reason, Rule, Wait,
 };
 
 use crate::support::{

@@ -4,8 +4,8 @@ use http::{Request, StatusCode};
 use proptest::prelude::*;
 use tower_ratekeeper::key::{Exemptions, Global, Header, KeyError, Keyed, Method, Peer};
 use tower_ratekeeper::{
-    Limit, Memory, Place, Quota, RateLimitLayer, Rule, RuleErrorKind, RuleSet, RuleWarningKind,
-    Unmatched,
+    Algorithm, Limit, Memory, Place, Quota, RateLimitLayer, Rule, RuleErrorKind, RuleSet,
+    RuleWarningKind, Unmatched,
 };
 
 use crate::support::{
@@ -559,4 +559,20 @@ fn a_place_says_where_a_rule_applies() {
     assert!(place.is_everywhere());
     let (parts, ()) = request_to("BREW", "/pot", 1).into_parts();
     assert!(place.contains(&parts));
+}
+
+#[test]
+fn plans_of_a_window_share_its_period() {
+    let rule = |algorithm| {
+        Rule::with("r", algorithm, Quota::per_minute(10)).plan("quick", Quota::per_second(1))
+    };
+    for algorithm in [
+        Algorithm::FixedWindow,
+        Algorithm::SlidingLog,
+        Algorithm::SlidingCounter,
+    ] {
+        let error = RuleSet::new([rule(algorithm)]).unwrap_err();
+        assert_eq!(error.kind(), &RuleErrorKind::PlanPeriod("quick".to_owned()));
+    }
+    assert!(RuleSet::new([rule(Algorithm::TokenBucket)]).is_ok());
 }
