@@ -134,18 +134,47 @@ impl Key {
     /// stable shares of them. It costs one SHA-256.
     #[must_use]
     pub fn part_of(&self, parts: u32, secret: &[u8]) -> u32 {
-        let mut digest = Sha256::new();
-        digest.update((secret.len() as u64).to_be_bytes());
-        digest.update(secret);
-        digest.update(self.as_bytes());
-        let number = digest
-            .finalize()
+        let number = self
+            .digest(&[], secret)
             .iter()
             .take(4)
             .fold(0, |number, byte| number << 8 | u32::from(*byte));
         // The high half of the product is below `parts`.
         let product = u64::from(number) * u64::from(parts.max(1));
         u32::try_from(product >> 32).unwrap_or(0)
+    }
+
+    /// Returns bytes that stand for the key and, to whoever does not know the secret, tell nothing
+    /// of it.
+    ///
+    /// They are the same on every machine that knows the secret. It costs one SHA-256.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratekeeper_core::Key;
+    ///
+    /// let alice = Key::from("alice").pseudonym(b"the fleet's secret");
+    /// assert_eq!(alice, Key::from("alice").pseudonym(b"the fleet's secret"));
+    /// assert_ne!(alice, Key::from("alice").pseudonym(b"another"));
+    /// assert_ne!(alice, Key::from("bob").pseudonym(b"the fleet's secret"));
+    /// ```
+    #[must_use]
+    pub fn pseudonym(&self, secret: &[u8]) -> [u8; 16] {
+        // Half of the digest: what follows from the whole one cannot be computed from it.
+        let digest = self.digest(b"pseudonym", secret);
+        std::array::from_fn(|index| digest[index])
+    }
+
+    /// Digests the key under a secret. A purpose begins with a byte other than zero, as no length
+    /// does.
+    fn digest(&self, purpose: &[u8], secret: &[u8]) -> [u8; 32] {
+        let mut digest = Sha256::new();
+        digest.update(purpose);
+        digest.update((secret.len() as u64).to_be_bytes());
+        digest.update(secret);
+        digest.update(self.as_bytes());
+        digest.finalize().into()
     }
 
     /// Returns a view that prints the key's parts.
