@@ -4,6 +4,7 @@ use bytes::Bytes;
 use ratekeeper_core::{Algorithm, Clock, Decision, Limit, MAX_CLAIMS, Outcome, Policy};
 
 use crate::fields::{FieldFormats, PolicySet, Standing};
+use crate::partition::Partitions;
 use crate::problem::{BodyFormat, Problem};
 use crate::ruleset::{CheckedRule, RuleError, RuleErrorKind, RuleSet};
 
@@ -59,12 +60,12 @@ impl Picks {
 }
 
 /// What the header fields of a response say.
-#[derive(Clone, Copy)]
 pub(crate) struct Report {
     pub(crate) decision: Decision,
     pub(crate) picks: Picks,
     /// Nanoseconds since the Unix epoch at the decision, where a format asks for it.
     pub(crate) unix: u64,
+    pub(crate) partitions: Option<Box<Partitions>>,
 }
 
 impl Active {
@@ -146,7 +147,7 @@ impl Active {
         retry_after: Option<u64>,
         headers: &mut http::HeaderMap,
     ) {
-        let mut standings: [Option<(Rank, Standing<'static>)>; MAX_CLAIMS] =
+        let mut standings: [Option<(Rank, Standing<'_>)>; MAX_CLAIMS] =
             [const { None }; MAX_CLAIMS];
         let mut count = 0;
         let outcomes = report
@@ -172,12 +173,15 @@ impl Active {
             if report.unix > 0 {
                 standing = standing.reset_epoch(reset_epoch(report.unix, outcome));
             }
+            let partitions = report.partitions.as_ref();
+            if let Some(partition) = partitions.and_then(|partitions| partitions.get(index)) {
+                standing = standing.partition(partition);
+            }
             standings[count] = Some((Rank::new(limit, outcome), standing));
             count += 1;
         }
         standings[..count].sort_by(|one, other| {
-            let rank =
-                |entry: &Option<(Rank, Standing<'static>)>| entry.as_ref().map(|(rank, _)| *rank);
+            let rank = |entry: &Option<(Rank, Standing<'_>)>| entry.as_ref().map(|(rank, _)| *rank);
             rank(one).cmp(&rank(other))
         });
         let mut sorted = [Standing::new(0, 0); MAX_CLAIMS];

@@ -222,6 +222,7 @@ impl<St: Store> Shared<St> {
             decision,
             picks,
             unix: 0,
+            partitions: None,
         };
         self.refuse_limited(active, &report, parts)
     }
@@ -285,6 +286,7 @@ impl<St: Store> Shared<St> {
                 decision,
                 picks,
                 unix: active.unix(&self.clock),
+                partitions: self.partitions(active, &picks, parts),
             };
             return Err(self.refuse_limited(active, &report, parts));
         }
@@ -312,6 +314,7 @@ impl<St: Store> Shared<St> {
             decision,
             picks,
             unix: active.unix(&self.clock),
+            partitions: self.partitions(active, &picks, parts),
         });
         if report.is_none() && charges.is_none() {
             return Ok(None);

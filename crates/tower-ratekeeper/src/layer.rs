@@ -101,6 +101,7 @@ impl RateLimitLayer {
                 retry_after_cap: MAX_RETRY_AFTER,
                 expose: false,
                 share_secret: Arc::from([]),
+                partition_secret: None,
             },
             enabled: true,
             store: StoreOf::Made(memory),
@@ -325,7 +326,33 @@ impl<St> RateLimitLayerBuilder<St> {
         self
     }
 
-    /// Sets the most seconds of a `Retry-After`; 2,147,483,647 unless set.
+    /// Tells clients with `pk` parameters under which identity each rule counted them: not the key,
+    /// but 16 bytes that stand for it under this secret, and are the same on every node that has it.
+    ///
+    /// A client behind a shared address can tell by it whose quota it uses up. Only
+    /// [`Draft11`](crate::fields::FieldFormat::Draft11) has the parameter. Keys are extracted twice
+    /// then. With a secret that can be guessed, so can be the keys: use at least 16 random bytes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tower_ratekeeper::{Quota, RateLimitLayer, Rule};
+    ///
+    /// # let secret = [7; 32];
+    /// let layer = RateLimitLayer::builder()
+    ///     .rule(Rule::token_bucket("per-client", Quota::per_second(10)))
+    ///     // RateLimit: "per-client";r=9;t=1;pk=:mRCUfVfMFFu8hOHjyqSoiw==:
+    ///     .partition_keys(secret)
+    ///     .build()?;
+    /// # Ok::<(), tower_ratekeeper::RuleError>(())
+    /// ```
+    pub fn partition_keys(mut self, secret: impl AsRef<[u8]>) -> Self {
+        self.settings.partition_secret = Some(Arc::from(secret.as_ref()));
+        self
+    }
+
+    /// Sets the most seconds of a `Retry-After`, and of the wait that a gRPC call is told;
+    /// 2,147,483,647 unless set.
     pub fn retry_after_cap(mut self, seconds: u64) -> Self {
         self.settings.retry_after_cap = seconds;
         self

@@ -52,7 +52,7 @@
 //! | feature | adds |
 //! |---|---|
 //! | `axum` | peers from `ConnectInfo`, matched routes, extractors for handlers |
-//! | `tonic` | peers from tonic's connection information |
+//! | `tonic` | peers from tonic's connection information, limited services for its routes |
 //! | `serde` | rules in configuration files: TOML, YAML, JSON; see [`rules`] |
 //! | `tracing` | diagnoses as events; without it they go to standard error |
 //!
@@ -71,6 +71,7 @@ mod future;
 pub mod grpc;
 mod handle;
 mod layer;
+mod partition;
 mod problem;
 mod refusal;
 mod retry;
@@ -80,6 +81,8 @@ pub mod rules {}
 mod ruleset;
 mod service;
 mod shared;
+#[cfg(feature = "tonic")]
+mod tonic;
 
 /// Everything of the core, for those who write stores or ask limits directly.
 pub use ratekeeper_core as core;

@@ -11,6 +11,7 @@ use ratekeeper_core::{Decision, Store, Wait};
 use ratekeeper_key::{KeyError, KeyErrorKind};
 
 use crate::active::{Active, Pick, Report};
+use crate::fields::has_directive;
 use crate::grpc::{GrpcKind, Status};
 use crate::problem::Problem;
 use crate::retry::{Jitter, retry_after_seconds};
@@ -53,8 +54,8 @@ pub enum Reason {
 /// Makes the response to a refused request.
 ///
 /// The fields that the response sets stay as they are; `Retry-After`, the rate limit fields and
-/// `Cache-Control: no-store` are added where it does not. gRPC calls do not come here where gRPC
-/// is switched on.
+/// `Cache-Control: no-store` are added where it does not; to another `Cache-Control`, on a line of
+/// its own. gRPC calls do not come here where gRPC is switched on.
 pub trait Responder: Send + Sync + 'static {
     /// Returns the response.
     fn respond(&self, refusal: &Refusal<'_>, parts: &Parts) -> Response<Bytes>;
@@ -199,12 +200,12 @@ impl<St: Store> Shared<St> {
     ) -> Response<Bytes> {
         let problem = refusal.reason.problem(refusal.rules);
         let mut keeps_fields = false;
-        let mut response = match (
-            &self.settings.grpc,
-            GrpcKind::of(&parts.method, &parts.headers),
-            &self.settings.responder,
-        ) {
-            (Some(grpc), Some(kind), _) => {
+        let call = self.settings.grpc.as_ref().and_then(|grpc| {
+            let kind = GrpcKind::of(&parts.method, &parts.headers)?;
+            Some((grpc, kind))
+        });
+        let mut response = match (call, &self.settings.responder) {
+            (Some((grpc, kind)), _) => {
                 let limited = refusal.reason == Reason::Limited;
                 let code = if limited { grpc.code } else { problem.code() };
                 let mut status = Status::new(code, problem.detail()).domain(&grpc.domain);
@@ -212,17 +213,20 @@ impl<St: Store> Shared<St> {
                     status = status.policies(refusal.rules);
                 }
                 status = match refusal.wait {
-                    Wait::For(wait) => status.retry_after(wait),
+                    Wait::For(wait) => {
+                        let cap = self.settings.retry_after_cap.max(1);
+                        status.retry_after(wait.min(Duration::from_secs(cap)))
+                    }
                     Wait::Never if limited => status.never_retry(),
                     Wait::None | Wait::Unknown | Wait::Never => status,
                 };
                 status.into_response(kind).map(|()| Bytes::new())
             }
-            (_, _, Some(responder)) => {
+            (None, Some(responder)) => {
                 keeps_fields = true;
                 responder.respond(refusal, parts)
             }
-            (_, _, None) => {
+            (None, None) => {
                 let bytes =
                     prepared.unwrap_or_else(|| problem.body(self.settings.body, refusal.status));
                 let mut response = Response::new(bytes);
@@ -247,9 +251,10 @@ impl<St: Store> Shared<St> {
         if let Some(seconds) = refusal.retry_after {
             add(headers, RETRY_AFTER, || HeaderValue::from(seconds));
         }
-        add(headers, CACHE_CONTROL, || {
-            HeaderValue::from_static("no-store")
-        });
+        // Beside what a responder says of caches: a stored refusal would outlast the limit.
+        if !has_directive(headers, "no-store") {
+            let _full = headers.try_append(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        }
         // Known now, so that HEAD is answered with the same fields as GET.
         if length > 0 {
             add(headers, CONTENT_LENGTH, || HeaderValue::from(length));

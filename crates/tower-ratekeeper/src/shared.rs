@@ -32,6 +32,8 @@ pub(crate) struct Settings {
     /// Whether requests carry their decision.
     pub(crate) expose: bool,
     pub(crate) share_secret: Arc<[u8]>,
+    /// Under which clients are told their partitions; they are not told without.
+    pub(crate) partition_secret: Option<Arc<[u8]>>,
 }
 
 /// The state behind a layer, its services and its handles.

@@ -18,6 +18,7 @@ mod write;
 
 use http::HeaderName;
 
+pub(crate) use self::scope::has_directive;
 pub use self::{
     format::{FieldFormat, FieldFormatError, FieldFormats, Reset},
     policy::{FieldNameError, Policy, Standing, Unit},

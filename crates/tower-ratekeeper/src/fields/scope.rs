@@ -76,19 +76,20 @@ impl FieldScope {
     }
 }
 
+/// Whether `Cache-Control` has a directive of this name, with a value or without.
+pub(crate) fn has_directive(headers: &HeaderMap, name: &str) -> bool {
+    let lines = headers.get_all(CACHE_CONTROL).iter();
+    let mut directives = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+    directives.any(|directive| {
+        let end = directive.iter().position(|byte| *byte == b'=');
+        let given = directive[..end.unwrap_or(directive.len())].trim_ascii();
+        given.eq_ignore_ascii_case(name.as_bytes())
+    })
+}
+
 /// Whether a response says itself how long it may be stored.
 fn is_cacheable(headers: &HeaderMap) -> bool {
-    let directives = || {
-        let lines = headers.get_all(CACHE_CONTROL).iter();
-        lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','))
-    };
-    let has = |name: &str| {
-        directives().any(|directive| {
-            let end = directive.iter().position(|byte| *byte == b'=');
-            let given = directive[..end.unwrap_or(directive.len())].trim_ascii();
-            given.eq_ignore_ascii_case(name.as_bytes())
-        })
-    };
+    let has = |name: &str| has_directive(headers, name);
     let stored =
         headers.contains_key(EXPIRES) || has("max-age") || has("s-maxage") || has("public");
     stored && !has("no-store")

@@ -60,6 +60,13 @@ impl PolicySet {
 
     /// Returns `RateLimit-Policy` for a response with these standings.
     pub(super) fn policy_value(&self, standings: &[Standing<'_>]) -> Option<HeaderValue> {
+        if self.formats.draft() == Some(FieldFormat::Draft11)
+            && standings
+                .iter()
+                .any(|standing| standing.partition.is_some())
+        {
+            return self.partitioned_value(standings);
+        }
         let places = Ascending::new(standings, self.policies.len());
         let reported = places.clone().count();
         if reported == self.policies.len() {
@@ -68,6 +75,27 @@ impl PolicySet {
         match places.clone().next() {
             Some(only) if reported == 1 => self.policies[only].item.clone(),
             _ => self.join_items(&places),
+        }
+    }
+
+    /// Returns `RateLimit-Policy` for a caller who is told the partitions, which differ from one to the next.
+    fn partitioned_value(&self, standings: &[Standing<'_>]) -> Option<HeaderValue> {
+        let mut text = Vec::new();
+        for place in Ascending::new(standings, self.policies.len()) {
+            let Some(item) = &self.policies[place].item else {
+                continue;
+            };
+            if !text.is_empty() {
+                text.extend_from_slice(b", ");
+            }
+            text.extend_from_slice(item.as_bytes());
+            let standing = standings.iter().find(|standing| standing.policy == place);
+            push_partition(&mut text, standing.and_then(|standing| standing.partition));
+        }
+        if text.is_empty() {
+            None
+        } else {
+            header_value(text)
         }
     }
 
@@ -186,11 +214,7 @@ impl Prepared {
             text.extend_from_slice(b";t=");
             push_integer(text, seconds);
         }
-        if let Some(key) = standing.partition {
-            text.extend_from_slice(b";pk=:");
-            push_base64(text, key, Padding::Padded);
-            text.push(b':');
-        }
+        push_partition(text, standing.partition);
     }
 }
 
@@ -220,6 +244,14 @@ fn push_window(text: &mut Vec<u8>, seconds: Option<u64>) {
     if let Some(seconds) = seconds {
         text.extend_from_slice(b";w=");
         push_integer(text, seconds);
+    }
+}
+
+fn push_partition(text: &mut Vec<u8>, partition: Option<&[u8]>) {
+    if let Some(key) = partition {
+        text.extend_from_slice(b";pk=:");
+        push_base64(text, key, Padding::Padded);
+        text.push(b':');
     }
 }
 

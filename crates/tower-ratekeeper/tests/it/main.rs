@@ -5,6 +5,7 @@
     reason = "a helper of a test that cannot go on fails the test"
 )]
 
+mod answers;
 mod diagnosis;
 mod fields;
 mod grpc;

@@ -315,6 +315,8 @@ async fn a_responders_own_fields_win_and_the_others_are_added() {
     let refused = send(&layer, request_to("GET", "/path", 1)).await;
     assert_eq!(refused.status(), StatusCode::FORBIDDEN);
     let expected = [
+        // No response to a refused request may be stored, whatever else is said of caches.
+        ("cache-control", "no-store"),
         ("cache-control", "private"),
         ("content-length", "5"),
         ("content-type", "text/plain"),

@@ -137,8 +137,11 @@ fn partition_keys_are_byte_sequences() {
             FieldFormat::Draft11,
             policies(),
             &[Standing::new(0, 999).partition(b"trial121323")]
-        )[0],
-        r#"ratelimit: "default";r=999;pk=:dHJpYWwxMjEzMjM=:"#
+        ),
+        [
+            r#"ratelimit: "default";r=999;pk=:dHJpYWwxMjEzMjM=:"#,
+            r#"ratelimit-policy: "default";q=1000;w=60;pk=:dHJpYWwxMjEzMjM=:"#
+        ]
     );
     assert_eq!(
         written(
@@ -381,7 +384,7 @@ fn the_default_fields_cost_three_allocations() {
         FieldFormats::default(),
     );
     let standings = [
-        Standing::new(0, 12).after(30).partition(b"trial"),
+        Standing::new(0, 12).after(30),
         Standing::new(1, 100).after(36_000),
     ];
     // The map makes two by itself; the policy value is shared and the other value is written into one buffer.
