@@ -1,0 +1,180 @@
+//! One rule, ready for requests.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use http::request::Parts;
+use ratekeeper_core::{Cost, Key, Limit, LimitError, Policy, Quota};
+use ratekeeper_key::{Global, KeyError, KeyExtractor, KeyShare, Keyed, SelfCheck};
+
+use super::{RuleError, RuleErrorKind};
+use crate::retry::Jitter;
+use crate::rule::{CostOf, Place, Plans, Rule, Settlement};
+
+/// A rule ready for requests.
+pub(crate) struct CheckedRule {
+    pub(crate) name: String,
+    /// The rule's own policy, then those of its plans.
+    pub(crate) policies: Vec<(String, Policy)>,
+    pub(super) plans: Plans,
+    pub(crate) place: Place,
+    pub(crate) key: Arc<dyn KeyExtractor>,
+    pub(crate) cost: CostOf,
+    pub(crate) max_cost: Option<u64>,
+    pub(crate) settlement: Settlement,
+    /// How many refunds for server errors a key has.
+    pub(crate) refunds: Option<Limit>,
+    pub(crate) status: StatusCode,
+    pub(crate) jitter: Jitter,
+    /// Finds out whether everybody counts for one key; not where that is meant.
+    key_share: Option<KeyShare>,
+}
+
+/// What a rule asks for one request.
+pub(crate) enum Asked<'a> {
+    /// Nothing: the key is exempt, or the plan is unlimited.
+    Nothing,
+    /// A claim on the limit of this plan.
+    Claim {
+        plan: usize,
+        limit: &'a Limit,
+        key: Key,
+        cost: Cost,
+    },
+    /// The plan admits nothing.
+    Denied { plan: usize, key: Key },
+    /// The request has no key.
+    NoKey(KeyError),
+    /// The request costs more than any may.
+    TooCostly(Key),
+}
+
+impl CheckedRule {
+    pub(super) fn new(rule: Rule) -> Result<Self, RuleError> {
+        let fail = |kind| RuleError::new(&rule.name, kind);
+        let policies = rule.policies().map_err(fail)?;
+        if !is_name(&rule.name) {
+            return Err(fail(RuleErrorKind::Name));
+        }
+        for (_, policy) in &policies {
+            if let Policy::Limit(limit) = policy {
+                rule.check_cost(limit.capacity()).map_err(fail)?;
+            }
+        }
+        let Rule {
+            name,
+            plans,
+            place,
+            key,
+            cost,
+            max_cost,
+            settlement,
+            status,
+            jitter,
+            mode: _,
+            base: _,
+            counter: _,
+            max_debt: _,
+        } = rule;
+        let fail = |kind| RuleError::new(&name, kind);
+        let place = place.map_err(|error| fail(RuleErrorKind::Place(error)))?;
+        let refunds = settlement
+            .refund_cap
+            .map(|cap| refund_limit(&name, cap))
+            .transpose();
+        let refunds = refunds.map_err(|error| fail(RuleErrorKind::Limit(error)))?;
+        let jitter = jitter.unwrap_or_else(|| default_jitter(&policies));
+        let key_share = (key.name() != Global.name()).then(KeyShare::new);
+        Ok(Self {
+            name,
+            policies,
+            plans,
+            place,
+            key,
+            cost,
+            max_cost,
+            settlement,
+            refunds,
+            status: status.unwrap_or(StatusCode::TOO_MANY_REQUESTS),
+            jitter,
+            key_share,
+        })
+    }
+
+    /// Returns whether the rule is for this request; `preflight` says that it is a CORS preflight
+    /// in a set that has a rule for these.
+    #[inline]
+    pub(crate) fn applies_to(&self, parts: &Parts, preflight: bool) -> bool {
+        if preflight {
+            self.place.is_for_preflights() && self.place.has_path_of(parts)
+        } else {
+            self.place.contains(parts)
+        }
+    }
+
+    /// Notes whom a request counts for.
+    #[inline]
+    pub(crate) fn note_key(&self, key: &Key) {
+        if let Some(share) = &self.key_share {
+            share.note(key, SelfCheck::global());
+        }
+    }
+
+    /// Finds out what the rule asks for a request at its place.
+    #[inline]
+    pub(crate) fn ask(&self, parts: &Parts) -> Asked<'_> {
+        let key = match self.key.extract(parts) {
+            Keyed::Key(key) => key,
+            Keyed::Exempt => return Asked::Nothing,
+            Keyed::Failed(error) => return Asked::NoKey(error),
+        };
+        let plan = self.plan_of(parts);
+        let limit = match &self.policies[plan].1 {
+            Policy::Limit(limit) => limit,
+            Policy::DenyAll => return Asked::Denied { plan, key },
+            _ => return Asked::Nothing,
+        };
+        let cost = self.cost.of(parts);
+        if self.max_cost.is_some_and(|most| cost.charged() > most) {
+            return Asked::TooCostly(key);
+        }
+        Asked::Claim {
+            plan,
+            limit,
+            key,
+            cost,
+        }
+    }
+
+    fn plan_of(&self, parts: &Parts) -> usize {
+        let Some(name) = self.plans.by.as_ref().and_then(|by| by.name(parts)) else {
+            return 0;
+        };
+        // The first stands for the rule's own quota and has no name.
+        let named = self
+            .policies
+            .iter()
+            .skip(1)
+            .position(|(plan, _)| plan == name);
+        named.map_or(0, |position| position + 1)
+    }
+}
+
+fn refund_limit(rule: &str, cap: Quota) -> Result<Limit, LimitError> {
+    let quota = Quota::try_new(cap.units(), cap.period()).unwrap_or(cap);
+    Limit::fixed_window(rule, quota)
+}
+
+/// What limits are named alike; rules without one are to be as printable.
+fn is_name(name: &str) -> bool {
+    (1..=64).contains(&name.len()) && name.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+}
+
+fn default_jitter(policies: &[(String, Policy)]) -> Jitter {
+    match policies.first() {
+        Some((_, Policy::Limit(limit))) if !limit.algorithm().has_burst() => {
+            Jitter::of_window(limit.quota().period())
+        }
+        _ => Jitter::none(),
+    }
+}
