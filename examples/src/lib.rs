@@ -1,5 +1,17 @@
 //! What the examples beside this package share; see `README.md` for the list of them.
 
+#[cfg(feature = "grpc")]
+#[allow(
+    missing_docs,
+    clippy::all,
+    clippy::pedantic,
+    clippy::allow_attributes_without_reason,
+    clippy::str_to_string,
+    clippy::use_self,
+    reason = "it is generated"
+)]
+pub mod hello;
+
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr};
 
