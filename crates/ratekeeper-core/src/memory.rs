@@ -4,6 +4,8 @@ mod acquire;
 mod check;
 mod counter;
 mod logs;
+#[cfg(all(test, ratekeeper_loom))]
+mod loom;
 mod settle;
 mod state;
 mod table;

@@ -32,7 +32,12 @@
 //! that takes an unused entry also sweeps [`SWEEP`] chains in turn and frees what has become
 //! fresh. An entry in use has been live within the last full turn, of M / 2 / `SWEEP` insertions; so
 //! as long as no more than M keys are live, no more than M + M / 8 entries are in use, and the
-//! pool is large enough for these however they are spread. Only beyond that a live key is evicted.
+//! pool is large enough for these however they are spread. Only beyond that a live key is evicted,
+//! after another sweep has found nothing. So after more keys have been live than that, the first
+//! insertions make room again; of those M / 8 a few may still cost a live key.
+//!
+//! An insertion looks at the entries of one chain and of at most 2 · [`SWEEP`] swept ones, and a
+//! chain has at most 2 · [`MAX_CHAIN`] entries; all else looks at one chain.
 
 use std::ops::Deref;
 
@@ -257,8 +262,8 @@ impl Table {
         self.used() >= self.max_keys
     }
 
-    /// Frees entries that have become fresh, in a few chains, once the table is full. Called after
-    /// an insertion took an unused entry, with no chain locked.
+    /// Frees entries that have become fresh, in a few chains, once the table is full. It waits for
+    /// no lock, so it may be called with chains locked, and passes over those.
     #[cold]
     pub(super) fn sweep(&self, own: (&Fixed, u32), moment: Moment) {
         #[expect(clippy::cast_possible_truncation, reason = "any position is as good")]
@@ -270,6 +275,12 @@ impl Table {
                 chain.free_fresh(own, moment);
             }
         }
+    }
+
+    /// Returns whether fewer entries are in use than there can be while no more keys are live than
+    /// the table holds.
+    fn has_room(&self) -> bool {
+        self.used() < self.max_keys + self.lines.div_ceil(SWEEP) as u64
     }
 
     fn take_line(&self) -> Option<usize> {
@@ -510,19 +521,23 @@ impl<'t> Chain<'t> {
         if let Some(slot) = fresh {
             return (slot, Inserted::Reused);
         }
-        if let Some(slot) = empty {
-            return (slot, Inserted::Taken);
+        if !self.table.has_room() {
+            // More keys have been live than the table holds. Some may be so no longer, elsewhere.
+            self.table.sweep(own, moment);
         }
-        let most_used = self.table.max_keys + self.table.lines.div_ceil(SWEEP) as u64;
-        if self.table.used() < most_used
-            && lines < MAX_CHAIN
-            && let Some(line) = self.table.take_line()
-        {
-            self.set_next_line(last, Some(line));
-            let [slot, _] = Slot::of_line(line, self.table.line(line));
-            return (slot, Inserted::Taken);
+        if self.table.has_room() || victim.is_none() {
+            if let Some(slot) = empty {
+                return (slot, Inserted::Taken);
+            }
+            if lines < MAX_CHAIN
+                && let Some(line) = self.table.take_line()
+            {
+                self.set_next_line(last, Some(line));
+                let [slot, _] = Slot::of_line(line, self.table.line(line));
+                return (slot, Inserted::Taken);
+            }
         }
-        // Without an empty slot each of the chain's entries was a candidate.
+        // Where no entry can be told from a fresh one, any will do.
         let [first, _] = Slot::of_line(self.line, self.first);
         (victim.map_or(first, |(_, slot)| slot), Inserted::Evicted)
     }
