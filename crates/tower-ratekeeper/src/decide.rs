@@ -11,13 +11,15 @@ use http::Response;
 use http::request::Parts;
 use ratekeeper_core::{
     Acquire, Answer, Claim, Claims, Cost, Decision, Key, Limit, MAX_CLAIMS, Mode, Outcome,
-    Standing, Store, StoreError, Wait,
+    Standing, Store, Wait,
 };
 
 use crate::active::{Active, Pick, Picks, Report};
 use crate::charges::Charges;
 use crate::diagnose;
 use crate::extension::RateLimitInfo;
+use crate::pending::Pending;
+use crate::queue::{self, Arrived, Queue, Waited};
 use crate::refusal::Reason;
 use crate::rule::{RuleMode, Share};
 use crate::ruleset::{Asked, CheckedRule};
@@ -33,8 +35,9 @@ pub(crate) enum Verdict<St: Store> {
     Allow(Option<After<St>>),
     /// It is answered.
     Refuse(Response<Bytes>),
-    /// The store has to ask elsewhere; [`Shared::conclude`] goes on from its answer.
-    Wait(St::Future, Question),
+    /// The store has to ask elsewhere, or the request has to wait for its turn;
+    /// [`Shared::conclude`] goes on from the answer.
+    Wait(Pending<St::Future>, Question),
 }
 
 /// The question that a store was asked, to make sense of its answer.
@@ -48,6 +51,8 @@ pub(crate) struct After<St: Store> {
     shared: Arc<Shared<St>>,
     active: Arc<Active>,
     report: Option<Report>,
+    /// Where the fields are to tell of it.
+    waited: Option<Waited>,
     pub(crate) charges: Option<Charges<St>>,
 }
 
@@ -60,15 +65,23 @@ impl<St: Store> After<St> {
 
     /// Writes the header fields of an allowed response.
     pub(crate) fn write_fields<B>(&self, response: &mut Response<B>) {
-        let Some(report) = &self.report else { return };
+        if self.report.is_none() && self.waited.is_none() {
+            return;
+        }
         let wanted = self
             .shared
             .settings
             .on_allowed
             .is_some_and(|scope| scope.contains(response.status(), response.headers()));
-        if wanted {
+        if !wanted {
+            return;
+        }
+        if let Some(report) = &self.report {
             self.active
                 .write_fields(report, None, response.headers_mut());
+        }
+        if let Some(waited) = &self.waited {
+            waited.write_field(response.headers_mut());
         }
     }
 }
@@ -78,6 +91,8 @@ struct Gathered<'a> {
     claims: [Option<Claim<'a>>; MAX_CLAIMS],
     picks: Picks,
     count: usize,
+    /// Which of the claims delays the request instead of refusing it.
+    delays: Option<(usize, &'a Queue)>,
 }
 
 impl<St: Store> Shared<St> {
@@ -95,8 +110,8 @@ impl<St: Store> Shared<St> {
                 Ok(Some((claim, pick))) => {
                     let mut picks = Picks::default();
                     picks.push(pick);
-                    let acquired = self.store.acquire(&Claims::one(&claim));
-                    self.weigh(acquired, &active, picks, parts)
+                    let delays = rule.delays(&claim).map(|queue| (0, queue));
+                    self.ask(&Claims::one(&claim), delays, &active, picks, parts)
                 }
                 Err(refused) => Verdict::Refuse(refused),
             };
@@ -105,6 +120,7 @@ impl<St: Store> Shared<St> {
             claims: [const { None }; MAX_CLAIMS],
             picks: Picks::default(),
             count: 0,
+            delays: None,
         };
         for (index, rule) in active.rules.rules().iter().enumerate() {
             match self.claim(&active, index, rule, preflight, parts) {
@@ -113,6 +129,8 @@ impl<St: Store> Shared<St> {
                     return Verdict::Refuse(self.refuse(Reason::TooManyRules, &rule.name, parts));
                 }
                 Ok(Some((claim, pick))) => {
+                    let delays = rule.delays(&claim).map(|queue| (gathered.count, queue));
+                    gathered.delays = gathered.delays.or(delays);
                     gathered.claims[gathered.count] = Some(claim);
                     gathered.picks.push(pick);
                     gathered.count += 1;
@@ -125,7 +143,7 @@ impl<St: Store> Shared<St> {
         };
         let claims = gathered.claims.map(|claim| claim.unwrap_or(first));
         match Claims::new(&claims[..gathered.count]) {
-            Ok(claims) => self.weigh(self.store.acquire(&claims), &active, gathered.picks, parts),
+            Ok(claims) => self.ask(&claims, gathered.delays, &active, gathered.picks, parts),
             Err(_) => Verdict::Refuse(self.refuse(Reason::TooManyRules, "", parts)),
         }
     }
@@ -228,36 +246,48 @@ impl<St: Store> Shared<St> {
     }
 
     #[inline]
-    fn weigh(
+    fn ask(
         self: &Arc<Self>,
-        acquired: Acquire<St::Future>,
+        claims: &Claims<'_>,
+        delays: Option<(usize, &Queue)>,
         active: &Arc<Active>,
         picks: Picks,
         parts: &mut Parts,
     ) -> Verdict<St> {
-        match acquired {
-            Acquire::Now(answer) => match self.conclude(answer, active, picks, parts) {
+        let pending = match delays {
+            None => match self.store.acquire(claims) {
+                Acquire::Now(answer) => Err(Arrived::at_once(answer)),
+                Acquire::Later(future) => Ok(Pending::Answer { future }),
+            },
+            Some((index, queue)) => {
+                let observer = self.observer.as_ref();
+                match queue::ask(&self.lines, observer, &self.store, claims, index, queue) {
+                    Ok(arrived) => Err(arrived),
+                    Err(turn) => Ok(Pending::Turn { turn }),
+                }
+            }
+        };
+        match pending {
+            Ok(pending) => {
+                let active = Arc::clone(active);
+                Verdict::Wait(pending, Question { active, picks })
+            }
+            Err(arrived) => match self.conclude(arrived, active, picks, parts) {
                 Ok(after) => Verdict::Allow(after),
                 Err(refused) => Verdict::Refuse(refused),
             },
-            Acquire::Later(future) => Verdict::Wait(
-                future,
-                Question {
-                    active: Arc::clone(active),
-                    picks,
-                },
-            ),
         }
     }
 
     /// Goes on from a store's answer: what belongs to the response, or the refusal.
     pub(crate) fn conclude(
         self: &Arc<Self>,
-        answer: Result<Answer, StoreError>,
+        arrived: Arrived,
         active: &Arc<Active>,
         picks: Picks,
         parts: &mut Parts,
     ) -> Result<Option<After<St>>, Response<Bytes>> {
+        let Arrived { answer, waited } = arrived;
         let Answer { decision, receipts } = match answer {
             Ok(answer) => answer,
             Err(error) => {
@@ -291,9 +321,12 @@ impl<St: Store> Shared<St> {
             return Err(self.refuse_limited(active, &report, parts));
         }
         if self.settings.expose {
-            parts
-                .extensions
-                .insert(RateLimitInfo::new(Arc::clone(active), decision, picks));
+            parts.extensions.insert(RateLimitInfo::new(
+                Arc::clone(active),
+                decision,
+                picks,
+                waited,
+            ));
         }
         diagnose::note_charge(&mut parts.extensions, self);
         diagnose::tell(self.observer.as_deref());
@@ -307,22 +340,22 @@ impl<St: Store> Shared<St> {
             let outer = parts.extensions.remove();
             parts.extensions.insert(handle.within(outer));
         }
-        let report = (self.settings.on_allowed.is_some()
-            && active.has_fields()
-            && !decision.outcomes().is_empty())
-        .then(|| Report {
+        let has_fields = self.settings.on_allowed.is_some() && active.has_fields();
+        let waited = waited.filter(|_| has_fields);
+        let report = (has_fields && !decision.outcomes().is_empty()).then(|| Report {
             decision,
             picks,
             unix: active.unix(&self.clock),
             partitions: self.partitions(active, &picks, parts),
         });
-        if report.is_none() && charges.is_none() {
+        if report.is_none() && waited.is_none() && charges.is_none() {
             return Ok(None);
         }
         Ok(Some(After {
             shared: Arc::clone(self),
             active: Arc::clone(active),
             report,
+            waited,
             charges,
         }))
     }

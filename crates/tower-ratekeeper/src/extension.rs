@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ratekeeper_core::{Decision, Limit, Outcome};
 
 use crate::active::{Active, Picks};
+use crate::queue::Waited;
 
 /// The decision on a request, in its extensions where the layer
 /// [exposes](crate::RateLimitLayerBuilder::expose_decision) it.
@@ -25,20 +26,35 @@ pub struct RateLimitInfo {
     active: Arc<Active>,
     decision: Decision,
     picks: Picks,
+    #[cfg_attr(not(feature = "queue"), expect(dead_code, reason = "nothing waits"))]
+    waited: Option<Waited>,
 }
 
 impl RateLimitInfo {
-    pub(crate) fn new(active: Arc<Active>, decision: Decision, picks: Picks) -> Self {
+    pub(crate) fn new(
+        active: Arc<Active>,
+        decision: Decision,
+        picks: Picks,
+        waited: Option<Waited>,
+    ) -> Self {
         Self {
             active,
             decision,
             picks,
+            waited,
         }
     }
 
     /// Returns the decision.
     pub fn decision(&self) -> &Decision {
         &self.decision
+    }
+
+    /// Returns how the request waited for its turn; `None` where it did not.
+    #[cfg(feature = "queue")]
+    #[must_use]
+    pub fn waited(&self) -> Option<Waited> {
+        self.waited
     }
 
     /// Returns the limits that were asked, with what they said.

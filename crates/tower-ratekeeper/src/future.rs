@@ -16,6 +16,7 @@ use tower_service::Service;
 
 use crate::body::{BodyEnd, RateLimitBody, Watch};
 use crate::decide::{After, Question};
+use crate::pending::Pending;
 use crate::rule::ResponseHead;
 use crate::shared::Shared;
 
@@ -37,7 +38,7 @@ pin_project! {
     enum State<F, St: Store, W> {
         Refused { response: Option<Response<Bytes>> },
         Inner { #[pin] future: F, after: Option<After<St>>, bodiless: bool },
-        // Boxed: it is large, and only stores that answer later come here.
+        // Boxed: it is large, and only who waits for a store or a turn comes here.
         Waiting { waiting: Pin<Box<W>> },
     }
 }
@@ -53,7 +54,7 @@ pin_project! {
         request: Option<(Parts, ReqB)>,
         question: Option<Question>,
         #[pin]
-        acquire: St::Future,
+        pending: Pending<St::Future>,
         // Set by the decision. Dropped before the call, it gives back what was charged.
         after: Option<After<St>>,
         decided: bool,
@@ -84,7 +85,7 @@ where
         shared: Arc<Shared<St>>,
         parts: Parts,
         body: ReqB,
-        acquire: St::Future,
+        pending: Pending<St::Future>,
         question: Question,
     ) -> Self {
         let waiting = Waiting {
@@ -92,7 +93,7 @@ where
             shared,
             request: Some((parts, body)),
             question: Some(question),
-            acquire,
+            pending,
             after: None,
             decided: false,
         };
@@ -175,14 +176,14 @@ where
     ) -> Poll<Result<Next<S, St, ReqB>, S::Error>> {
         let this = self.project();
         if !*this.decided {
-            let answer = ready!(this.acquire.poll(cx));
+            let arrived = ready!(this.pending.poll(cx, &this.shared.store));
             *this.decided = true;
             if let (Some((parts, _)), Some(question)) =
                 (this.request.as_mut(), this.question.take())
             {
                 match this
                     .shared
-                    .conclude(answer, &question.active, question.picks, parts)
+                    .conclude(arrived, &question.active, question.picks, parts)
                 {
                     Ok(after) => *this.after = after,
                     Err(response) => {

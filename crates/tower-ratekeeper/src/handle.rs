@@ -64,6 +64,34 @@ impl<St: Store> RateLimitHandle<St> {
         self.0.is_enabled()
     }
 
+    /// Sets what becomes of requests that wait for their turn, and of those that would have to:
+    /// before a service ends, let them go or refuse them. It can be taken back.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tower_ratekeeper::queue::{Queue, Waiters};
+    /// use tower_ratekeeper::{Quota, RateLimitLayer, Rule};
+    ///
+    /// let rule = Rule::leaky_bucket("reports", Quota::per_second(2)).queue(Queue::new(50));
+    /// let handle = RateLimitLayer::new([rule])?.handle();
+    /// // When the signal to end has come:
+    /// handle.set_waiters(Waiters::Refuse);
+    /// assert_eq!(handle.waiting(), 0);
+    /// # Ok::<(), tower_ratekeeper::RuleError>(())
+    /// ```
+    #[cfg(feature = "queue")]
+    pub fn set_waiters(&self, waiters: crate::queue::Waiters) {
+        self.0.lines.set_waiters(waiters);
+    }
+
+    /// Returns how many requests wait for their turn, of all keys together.
+    #[cfg(feature = "queue")]
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.0.lines.waiting()
+    }
+
     /// Puts other rules in force, with the modes they were built with.
     ///
     /// Counters are found by name: what a key has used under a rule stays used under the new rule

@@ -53,6 +53,7 @@
 //! |---|---|
 //! | `axum` | peers from `ConnectInfo`, matched routes, extractors for handlers |
 //! | `tonic` | peers from tonic's connection information, limited services for its routes |
+//! | `queue` | rules that delay instead of refusing, and pacing without HTTP; in the module of that name |
 //! | `serde` | rules in configuration files: TOML, YAML, JSON; see [`rules`] |
 //! | `tracing` | diagnoses as events; without it they go to standard error |
 //!
@@ -72,7 +73,13 @@ pub mod grpc;
 mod handle;
 mod layer;
 mod partition;
+mod pending;
 mod problem;
+#[cfg(feature = "queue")]
+pub mod queue;
+#[cfg(not(feature = "queue"))]
+#[path = "queue_off.rs"]
+mod queue;
 mod refusal;
 mod retry;
 mod rule;
@@ -81,6 +88,8 @@ pub mod rules {}
 mod ruleset;
 mod service;
 mod shared;
+#[cfg(feature = "queue")]
+mod sync;
 #[cfg(feature = "tonic")]
 mod tonic;
 

@@ -15,6 +15,7 @@ use http::{HeaderMap, StatusCode};
 use ratekeeper_core::{Algorithm, Limit, Quota, Settle};
 use ratekeeper_key::{ByFn, KeyExtractor, Keyed, Peer, by_fn};
 
+use crate::queue::Queue;
 use crate::retry::Jitter;
 
 pub(crate) use base::Base;
@@ -64,6 +65,7 @@ pub struct Rule {
     pub(crate) status: Option<StatusCode>,
     pub(crate) jitter: Option<Jitter>,
     pub(crate) counter: Option<String>,
+    pub(crate) queue: Option<Queue>,
 }
 
 impl Rule {
@@ -100,6 +102,7 @@ impl Rule {
             status: None,
             jitter: None,
             counter: None,
+            queue: None,
         }
     }
 
@@ -411,6 +414,46 @@ impl Rule {
     pub fn refund_server_errors(mut self, cap: Quota) -> Self {
         self.settlement.refund_cap = Some(cap);
         self
+    }
+
+    /// Lets requests wait for their turn that the limit would refuse: a leaky bucket becomes one
+    /// that shapes instead of one that meters.
+    ///
+    /// Of the rules of a set at most one has a queue. Whoever waits is charged nothing by any rule
+    /// until its turn; then all are asked, and another rule that refuses does so with its own wait.
+    /// While others of its key wait, a newcomer stands behind them, unless another rule refuses it
+    /// already. A rule that is shadowed delays nobody, and a request that costs nothing never waits.
+    ///
+    /// See [`Queue`] for its bounds, and for when to queue and when to refuse. Needs a tokio runtime
+    /// with time enabled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_ratekeeper::queue::Queue;
+    /// use tower_ratekeeper::{Quota, RateLimitLayer, Rule};
+    ///
+    /// // Ten a second, one by one; a hundred may wait, for five seconds at most.
+    /// let layer = RateLimitLayer::new([
+    ///     Rule::leaky_bucket("payments", Quota::per_second(10))
+    ///         .queue(Queue::new(100).max_wait(Duration::from_secs(5))),
+    /// ])?;
+    /// # Ok::<(), tower_ratekeeper::RuleError>(())
+    /// ```
+    #[cfg(feature = "queue")]
+    #[must_use]
+    pub fn queue(mut self, queue: Queue) -> Self {
+        self.queue = Some(queue);
+        self
+    }
+
+    /// Lets requests wait, up to this long, that the limit would refuse; the limit stays as it is,
+    /// burst and all. Short for a [`queue`](Self::queue) of [`Queue::wait_up_to`].
+    #[cfg(feature = "queue")]
+    #[must_use]
+    pub fn wait_up_to(self, max_wait: std::time::Duration) -> Self {
+        self.queue(Queue::wait_up_to(max_wait))
     }
 
     /// Sets the status of this rule's refusals; 429 unless set. Of several refusing rules the

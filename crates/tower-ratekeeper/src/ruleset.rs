@@ -95,6 +95,11 @@ impl RuleSet {
             if rules[..index].iter().any(|other| other.name == rule.name) {
                 return fail(RuleErrorKind::NameTwice);
             }
+            if rule.queue.is_some()
+                && let Some(other) = rules[..index].iter().find(|other| other.queue.is_some())
+            {
+                return fail(RuleErrorKind::QueueTwice(other.name.clone()));
+            }
             let counter = |rule: &CheckedRule| match &rule.policies[..] {
                 [(_, Policy::Limit(limit)), ..] => Some(limit.counter().to_owned()),
                 _ => None,

@@ -17,7 +17,7 @@ use crate::shared::Shared;
 ///
 /// A refusal is a response: the error type is the inner service's own. Nothing is charged in
 /// `poll_ready`. A decision that is known at once calls the inner service that was polled ready; one
-/// that has to wait for a store first waits, and then readies and calls a clone, so that waiting
+/// that has to wait, for a store or for its turn, first waits, and then readies and calls a clone, so that waiting
 /// holds nothing of the inner service's.
 pub struct RateLimit<S, St = Memory> {
     inner: S,
@@ -64,13 +64,13 @@ where
         match self.shared.decide(&mut parts) {
             Verdict::Allow(after) => ResponseFuture::call(&mut self.inner, parts, body, after),
             Verdict::Refuse(response) => ResponseFuture::refused(response),
-            Verdict::Wait(acquire, question) => {
-                // What the ready service has reserved must be free while the store is asked: the
+            Verdict::Wait(pending, question) => {
+                // What the ready service has reserved must be free while the request waits: the
                 // clone that is called in the end may need the very same permit.
                 self.inner = self.inner.clone();
                 let inner = self.inner.clone();
                 let shared = Arc::clone(&self.shared);
-                ResponseFuture::wait(inner, shared, parts, body, acquire, question)
+                ResponseFuture::wait(inner, shared, parts, body, pending, question)
             }
         }
     }

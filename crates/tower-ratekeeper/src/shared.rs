@@ -11,6 +11,7 @@ use crate::active::Active;
 use crate::fields::{FieldFormats, FieldScope};
 use crate::layer::Grpc;
 use crate::problem::BodyFormat;
+use crate::queue::Lines;
 use crate::refusal::Responder;
 use crate::retry::Draws;
 
@@ -50,6 +51,8 @@ pub(crate) struct Shared<St> {
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) settings: Settings,
     pub(crate) draws: Draws,
+    /// Those who wait for their turn.
+    pub(crate) lines: Arc<Lines>,
 }
 
 impl<St> Shared<St> {
@@ -72,6 +75,7 @@ impl<St> Shared<St> {
             observer,
             settings,
             draws: Draws::new(),
+            lines: Arc::new(Lines::new()),
         }
     }
 

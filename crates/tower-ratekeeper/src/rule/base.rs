@@ -19,6 +19,9 @@ impl Rule {
         let Base::Limit(algorithm, _) = self.base else {
             return Err(LimitError::no_algorithm(&self.name));
         };
+        let quota = self
+            .queue
+            .map_or(quota, |queue| queue.quota(algorithm, quota));
         let mut limit = Limit::new(&self.name, algorithm, quota)?;
         if let Some(units) = self.max_debt {
             limit = limit.with_max_debt(units)?;

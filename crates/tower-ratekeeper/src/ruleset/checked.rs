@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use http::request::Parts;
-use ratekeeper_core::{Cost, Key, Limit, LimitError, Policy, Quota};
+use ratekeeper_core::{Claim, Cost, Key, Limit, LimitError, Mode, Policy, Quota};
 use ratekeeper_key::{Global, KeyError, KeyExtractor, KeyShare, Keyed, SelfCheck};
 
 use super::{RuleError, RuleErrorKind};
+use crate::queue::Queue;
 use crate::retry::Jitter;
 use crate::rule::{CostOf, Place, Plans, Rule, Settlement};
 
@@ -26,6 +27,8 @@ pub(crate) struct CheckedRule {
     pub(crate) refunds: Option<Limit>,
     pub(crate) status: StatusCode,
     pub(crate) jitter: Jitter,
+    /// How requests wait that the rule would refuse.
+    pub(crate) queue: Option<Queue>,
     /// Finds out whether everybody counts for one key; not where that is meant.
     key_share: Option<KeyShare>,
 }
@@ -71,6 +74,7 @@ impl CheckedRule {
             settlement,
             status,
             jitter,
+            queue,
             mode: _,
             base: _,
             counter: _,
@@ -97,6 +101,7 @@ impl CheckedRule {
             refunds,
             status: status.unwrap_or(StatusCode::TOO_MANY_REQUESTS),
             jitter,
+            queue,
             key_share,
         })
     }
@@ -118,6 +123,14 @@ impl CheckedRule {
         if let Some(share) = &self.key_share {
             share.note(key, SelfCheck::global());
         }
+    }
+
+    /// Returns how the request of this claim waits, if the rule may delay it: one that has no say
+    /// delays nobody, and what costs nothing is never refused.
+    #[inline]
+    pub(crate) fn delays(&self, claim: &Claim<'_>) -> Option<&Queue> {
+        let queue = self.queue.as_ref()?;
+        (claim.mode == Mode::Enforced && claim.cost.needed() > 0).then_some(queue)
     }
 
     /// Finds out what the rule asks for a request at its place.

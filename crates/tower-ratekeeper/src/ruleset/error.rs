@@ -40,6 +40,8 @@ pub enum RuleErrorKind {
     NameTwice,
     /// Two rules count under one name.
     CounterTwice(String),
+    /// Two rules have a queue: this one, and the one that is named here.
+    QueueTwice(String),
     /// More than eight rules apply to every request, or there are more than 256.
     TooMany,
     /// Every rule is narrowed to some place, so that other requests would pass unlimited.
@@ -88,6 +90,10 @@ impl fmt::Display for RuleError {
                 write!(f, "rule {rule:?}: a request costs {cost} units, but at most {capacity} are ever admitted")
             }
             RuleErrorKind::NameTwice => write!(f, "two rules are named {rule:?}"),
+            RuleErrorKind::QueueTwice(other) => write!(
+                f,
+                "rules {other:?} and {rule:?} both have a queue: at most one rule of a set delays"
+            ),
             RuleErrorKind::CounterTwice(counter) => write!(f, "two rules count under the name {counter:?}"),
             RuleErrorKind::TooMany => {
                 write!(f, "too many rules: at most {MAX_CLAIMS} apply to one request, at most {} make a set", RuleSet::MAX_RULES)

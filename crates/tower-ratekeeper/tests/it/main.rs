@@ -12,7 +12,11 @@ mod grpc;
 mod hostile;
 mod later;
 mod modes;
+#[cfg(feature = "queue")]
+mod pacer;
 mod properties;
+#[cfg(feature = "queue")]
+mod queueing;
 mod readiness;
 mod replies;
 mod rule_text;
