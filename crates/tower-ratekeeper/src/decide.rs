@@ -22,7 +22,7 @@ use crate::pending::Pending;
 use crate::queue::{self, Arrived, Queue, Waited};
 use crate::refusal::Reason;
 use crate::rule::{RuleMode, Share};
-use crate::ruleset::{Asked, CheckedRule};
+use crate::ruleset::{Asked, CheckedRule, Preflight};
 use crate::shared::Shared;
 
 /// What is to be done with a request.
@@ -102,7 +102,7 @@ impl<St: Store> Shared<St> {
             return Verdict::Allow(None);
         }
         let active = self.active.load();
-        let preflight = active.rules.separates(parts);
+        let preflight = active.rules.preflight(parts);
         // One rule is the common case, and needs no table of claims.
         if let [rule] = active.rules.rules() {
             return match self.claim(&active, 0, rule, preflight, parts) {
@@ -155,7 +155,7 @@ impl<St: Store> Shared<St> {
         active: &Active,
         index: usize,
         rule: &'a CheckedRule,
-        preflight: bool,
+        preflight: Preflight,
         parts: &Parts,
     ) -> Result<Option<(Claim<'a>, Pick)>, Response<Bytes>> {
         let mode = active.rules.switch(index).get();

@@ -15,7 +15,7 @@ use http::request::Parts;
 use ratekeeper_core::{MAX_CLAIMS, Policy};
 use ratekeeper_key::{KeyExtractor, is_preflight};
 
-pub(crate) use self::checked::{Asked, CheckedRule};
+pub(crate) use self::checked::{Asked, CheckedRule, Preflight};
 pub use self::error::{RuleError, RuleErrorKind, RuleWarning, RuleWarningKind};
 pub use self::rules::Rules;
 pub use self::text::{RuleTextError, RuleTextErrorKind};
@@ -202,10 +202,21 @@ impl RuleSet {
             .with_unmatched(self.unmatched)
     }
 
-    /// Returns whether a request is a CORS preflight that a rule of the set is for.
+    /// Tells what this request is to the rules for CORS preflights.
     #[inline]
-    pub(crate) fn separates(&self, parts: &Parts) -> bool {
-        self.checked.preflights && is_preflight(parts)
+    pub(crate) fn preflight(&self, parts: &Parts) -> Preflight {
+        if !self.checked.preflights || !is_preflight(parts) {
+            return Preflight::No;
+        }
+        let rules = self.rules().iter().zip(&*self.switches);
+        let limits = |(rule, switch): (&CheckedRule, &Switch)| {
+            switch.get().is_enforced_for_all() && rule.is_for_preflight(parts)
+        };
+        if rules.into_iter().any(limits) {
+            Preflight::Apart
+        } else {
+            Preflight::Beside
+        }
     }
 
     pub(crate) fn rules(&self) -> &[CheckedRule] {

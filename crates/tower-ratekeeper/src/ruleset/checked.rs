@@ -33,6 +33,18 @@ pub(crate) struct CheckedRule {
     key_share: Option<KeyShare>,
 }
 
+/// What a request is to the rules for CORS preflights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Preflight {
+    /// No preflight, or there are no such rules.
+    No,
+    /// A preflight that such a rule limits; all others leave it alone.
+    Apart,
+    /// A preflight that no such rule refuses, for its path or its mode. The others do not leave it
+    /// alone, or it would pass unlimited.
+    Beside,
+}
+
 /// What a rule asks for one request.
 pub(crate) enum Asked<'a> {
     /// Nothing: the key is exempt, or the plan is unlimited.
@@ -106,15 +118,19 @@ impl CheckedRule {
         })
     }
 
-    /// Returns whether the rule is for this request; `preflight` says that it is a CORS preflight
-    /// in a set that has a rule for these.
+    /// Returns whether the rule is for this request.
     #[inline]
-    pub(crate) fn applies_to(&self, parts: &Parts, preflight: bool) -> bool {
-        if preflight {
-            self.place.is_for_preflights() && self.place.has_path_of(parts)
-        } else {
-            self.place.contains(parts)
+    pub(crate) fn applies_to(&self, parts: &Parts, preflight: Preflight) -> bool {
+        match preflight {
+            Preflight::No => self.place.contains(parts),
+            Preflight::Beside => self.place.contains(parts) || self.is_for_preflight(parts),
+            Preflight::Apart => self.is_for_preflight(parts),
         }
+    }
+
+    /// Returns whether the rule is for a preflight with this path.
+    pub(crate) fn is_for_preflight(&self, parts: &Parts) -> bool {
+        self.place.is_for_preflights() && self.place.has_path_of(parts)
     }
 
     /// Notes whom a request counts for.

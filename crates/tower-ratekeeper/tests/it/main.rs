@@ -6,6 +6,7 @@
 )]
 
 mod answers;
+mod costs;
 mod diagnosis;
 mod fields;
 mod grpc;
