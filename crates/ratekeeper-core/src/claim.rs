@@ -141,6 +141,15 @@ impl<'a> Claims<'a> {
         })
     }
 
+    /// Puts claims back together that were taken from a request.
+    pub(crate) fn lent(claims: &'a [Claim<'a>], peek: bool, as_of: Option<Nanos>) -> Self {
+        Self {
+            claims,
+            peek,
+            as_of,
+        }
+    }
+
     /// Creates the claims of a request with a single one.
     #[must_use]
     pub fn one(claim: &'a Claim<'a>) -> Self {

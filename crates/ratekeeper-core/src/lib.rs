@@ -36,15 +36,21 @@
 //! | feature | adds |
 //! |---|---|
 //! | `serde` | [`Quota`] as a string |
+//! | `tokio` | `WithFallback`: what happens while a shared store is away |
 //! | `tokio-clock` | `TokioClock`, which follows tokio's paused time |
 //!
 //! The minimum supported Rust version is 1.88.
 
 pub mod algorithm;
+mod any;
+mod async_store;
 mod claim;
 mod clock;
 mod decision;
 mod directory;
+#[cfg(feature = "tokio")]
+mod fallback;
+mod inspect;
 mod intern;
 mod key;
 mod limit;
@@ -53,14 +59,20 @@ mod memory;
 mod observer;
 mod quota;
 mod receipt;
+mod shared;
 mod store;
 mod sync;
 
+pub use any::AnyStore;
+pub use async_store::{Async, AsyncStore, OwnedClaim, OwnedClaims};
 pub use claim::{Claim, Claims, Cost, MAX_CLAIMS, Mode, TooManyClaims};
 #[cfg(feature = "tokio-clock")]
 pub use clock::TokioClock;
 pub use clock::{Clock, ManualClock, Nanos, TimeSource};
 pub use decision::{Decision, Outcome, Standing, Wait};
+#[cfg(feature = "tokio")]
+pub use fallback::{FallbackBuilder, OnFailure, WithFallback};
+pub use inspect::{Done, Inspect};
 pub use key::{Key, KeyBuilder, Reveal};
 pub use limit::{Algorithm, Limit, LimitError, LimitErrorKind, Numbers, Policy};
 pub use limiter::Limiter;
@@ -68,4 +80,5 @@ pub use memory::{Memory, MemoryBuilder};
 pub use observer::{NoObserver, Observer, WaitEnd};
 pub use quota::{Quota, QuotaError, QuotaErrorKind};
 pub use receipt::{Receipt, Settle};
+pub use shared::SharedLimiter;
 pub use store::{Acquire, Answer, Store, StoreError, StoreErrorKind};

@@ -51,6 +51,14 @@ pub trait Observer: Send + Sync + 'static {
     fn store_failed(&self, error: &StoreError) {
         let _ = error;
     }
+
+    /// A shared store has stopped answering, and its fallback decides from now on; told once.
+    fn store_lost(&self, error: &StoreError) {
+        let _ = error;
+    }
+
+    /// A shared store that was lost answers again; told once.
+    fn store_back(&self) {}
 }
 
 /// How a request's wait for its turn ended.
@@ -100,6 +108,14 @@ impl<O: Observer + ?Sized> Observer for Arc<O> {
 
     fn store_failed(&self, error: &StoreError) {
         self.as_ref().store_failed(error);
+    }
+
+    fn store_lost(&self, error: &StoreError) {
+        self.as_ref().store_lost(error);
+    }
+
+    fn store_back(&self) {
+        self.as_ref().store_back();
     }
 }
 

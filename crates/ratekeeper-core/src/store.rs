@@ -87,6 +87,8 @@ pub enum StoreErrorKind {
     /// It answered something that makes no sense: a fault in the store or another's data under
     /// its keys.
     Fault,
+    /// It does not know how to do what was asked.
+    Unsupported,
 }
 
 impl StoreError {
@@ -122,6 +124,7 @@ impl fmt::Display for StoreError {
             StoreErrorKind::Timeout => "the store did not answer within the deadline",
             StoreErrorKind::Overloaded => "too many questions to the store are under way",
             StoreErrorKind::Fault => "the store answered something unexpected",
+            StoreErrorKind::Unsupported => "the store does not know how to do this",
         })
     }
 }
