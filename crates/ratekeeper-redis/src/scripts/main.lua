@@ -1,0 +1,193 @@
+-- The request: what to do, then six arguments a claim in the order of the keys: the algorithm, its
+-- two numbers, the capacity, the cost, and flags (1 enforced, 2 the cost is only known later).
+local makers = { b = bucket, w = fixed_window, c = calendar_window, s = sliding_counter, l = sliding_log }
+local made = {}
+local function algorithm(kind)
+  local M = made[kind]
+  if not M then
+    M = makers[kind]()
+    made[kind] = M
+  end
+  return M
+end
+
+-- Fills in the numbers that a state was counted by, which nobody needs while they are the claim's.
+local function spell_out(s)
+  if not s.cap then
+    local kind, p, u, cap = string.match(s.numbers, '^(%a) (%d+) (%-?%d+) (%d+)$')
+    s.kind, s.p, s.u, s.cap = kind, tonumber(p), tonumber(u), tonumber(cap)
+  end
+  return s
+end
+
+-- Returns the state of a key as these numbers see it: where others counted it, the units in use stay.
+local function see(s, e, kind, numbers, p, u, cap)
+  local to = { kind = kind, numbers = numbers, p = p, u = u, cap = cap, a = 0, b = 0, c = 0 }
+  local M = algorithm(kind)
+  if s and s.numbers == numbers then
+    s.kind, s.p, s.u, s.cap = kind, p, u, cap
+    local start = M.rebase and M.rebase(s)
+    if not start then
+      return s
+    end
+    to.a, to.b = start, s.b
+    return to
+  end
+  local from = s and algorithm(spell_out(s).kind)
+  if not s or from.fresh_in(s, e.v) <= 0 then
+    return to
+  elseif s.kind == kind then
+    to.a, to.b, to.c = M.adopt(to, s, e.v)
+  else
+    to.a, to.b, to.c = M.with_used(to, e.v, math.min(from.used(s, e.v), cap))
+  end
+  return to
+end
+
+local function write_state(e, s)
+  local fresh_in = algorithm(spell_out(s).kind).fresh_in(s, e.v)
+  if fresh_in > 0 then
+    local text = string.format('%s %.0f %.0f %.0f %.0f %.0f', s.numbers, e.v, e.off, s.a, s.b, s.c)
+    redis.call('SET', e.name, text, 'PX', lifetime(fresh_in))
+  elseif e.exists then
+    redis.call('DEL', e.name)
+  end
+end
+
+-- Writes a key that nobody charged: what was mended of it, and a time to live if it has none.
+local function mend(e)
+  if not e.exists then
+    return
+  elseif not e.repaired then
+    if redis.call('PTTL', e.name) == -1 then
+      local micros = e.log and e.newest + e.p - e.v
+        or algorithm(spell_out(e.base).kind).fresh_in(e.base, e.v)
+      expire_key(e.name, math.max(0, micros))
+    end
+  elseif e.log then
+    algorithm('l').write(e, 0)
+  elseif e.base then
+    write_state(e, e.base)
+  else
+    redis.call('DEL', e.name)
+  end
+end
+
+local entries = {}
+local function entry_of(name, kind)
+  local e = entries[name]
+  if not e then
+    e = kind == 'l' and algorithm('l').load(name) or load_state(name)
+    entries[name] = e
+  end
+  return e
+end
+
+-- Brings a key under a claim's numbers. It is written back so even if nothing is charged, unless a
+-- claim of this same request has a provisional charge on it.
+local function enter(e, kind, numbers, p, u, cap)
+  local s = see(e.state, e, kind, numbers, p, u, cap)
+  if not e.provisional and s ~= e.state then
+    e.repaired = e.repaired or e.base ~= nil
+    e.base, e.state = s, s
+  end
+  return s
+end
+
+if ARGV[1] == 's' then
+  local kind, p, u, cap = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+  local returned, charged = tonumber(ARGV[6]), tonumber(ARGV[7])
+  local stamp, debt = tonumber(ARGV[8]), tonumber(ARGV[9])
+  local e = entry_of(KEYS[1], kind)
+  if kind == 'l' then
+    algorithm('l').see(e, p)
+    return algorithm('l').settle(e, cap, returned, charged, stamp, debt)
+  end
+  local numbers = table.concat({ kind, ARGV[3], ARGV[4], ARGV[5] }, ' ')
+  local s = enter(e, kind, numbers, p, u, cap)
+  local M = algorithm(kind)
+  local clipped = 0
+  if returned > 0 and e.exists then
+    s.a, s.b, s.c = M.refund(s, e.v, returned, stamp)
+  end
+  if charged > 0 then
+    s.a, s.b, s.c, clipped = M.charge(s, e.v, charged, debt)
+  end
+  write_state(e, s)
+  return clipped
+end
+
+-- Decide.
+local claims, refused = {}, false
+for i = 1, #KEYS do
+  local at = 6 * i - 4
+  local kind, p, u = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+  local cap, cost, flags = tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4]), tonumber(ARGV[at + 5])
+  local later = flags >= 2
+  local e = entry_of(KEYS[i], kind)
+  local claim = { e = e, kind = kind, cap = cap, p = p, admitted = true }
+  claims[i] = claim
+  local M = algorithm(kind)
+  if kind == 'l' then
+    M.see(e, p)
+    claim.wait = M.wait(e, cap, cost)
+    claim.admitted = not claim.wait
+    if claim.admitted and not later then
+      e.added = e.added + cost
+    end
+  else
+    local numbers = kind .. ' ' .. ARGV[at + 1] .. ' ' .. ARGV[at + 2] .. ' ' .. ARGV[at + 3]
+    claim.numbers = numbers
+    local s = enter(e, kind, numbers, p, u, cap)
+    claim.before = s
+    if cost > 0 then
+      local a, b, c = M.admit(s, e.v, cost)
+      claim.admitted = a ~= nil
+      if a and not later then
+        e.state = { numbers = numbers, kind = kind, p = p, u = u, cap = cap, a = a, b = b, c = c }
+        e.provisional = true
+      elseif a then
+        e.state = s
+      end
+    end
+  end
+  refused = refused or (not claim.admitted and flags % 2 == 1)
+end
+
+local charges = not refused and ARGV[1] == 'a'
+
+-- Answer: seven numbers a claim.
+local reply = {}
+for i, claim in ipairs(claims) do
+  local e, x, y, z, w = claim.e, 0, 0, 0, 0
+  local stamp = e.v
+  local M = algorithm(claim.kind)
+  if claim.kind == 'l' then
+    e.p = claim.p
+    x, y, z = M.report(e, claim.cap, charges)
+    w = claim.wait or 0
+  else
+    local s = claim.before
+    if charges and e.provisional and e.state.numbers == claim.numbers then
+      s = e.state
+    end
+    x, y, z = M.report(s, e.v)
+    z = z or 0
+    stamp = M.stamp(s, e.v)
+  end
+  local from = 7 * i - 6
+  reply[from], reply[from + 1], reply[from + 2] = claim.admitted and 1 or 0, e.ahead, stamp
+  reply[from + 3], reply[from + 4], reply[from + 5], reply[from + 6] = x, y, z, w
+end
+
+-- Write.
+for _, e in pairs(entries) do
+  if charges and e.provisional then
+    write_state(e, e.state)
+  elseif charges and e.log and e.added > 0 then
+    algorithm('l').write(e, e.added)
+  else
+    mend(e)
+  end
+end
+return reply
