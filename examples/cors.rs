@@ -20,6 +20,7 @@ use tower_ratekeeper::{RateLimitLayer, Rule};
 /// Another name of the same host is another origin, and a field of its own makes the browser ask
 /// before it sends the request.
 const PAGE: &str = r#"<!doctype html>
+<link rel="icon" href="data:,">
 <title>Limited</title>
 <button>Ask</button>
 <pre></pre>
