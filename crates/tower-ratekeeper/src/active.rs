@@ -54,6 +54,16 @@ impl Picks {
         }
     }
 
+    /// Removes the pick at this place in the list.
+    pub(crate) fn remove(&mut self, index: usize) {
+        if let Some(after) = self.picks[..usize::from(self.count)].get_mut(index..)
+            && !after.is_empty()
+        {
+            after.rotate_left(1);
+            self.count -= 1;
+        }
+    }
+
     pub(crate) fn as_slice(&self) -> &[Pick] {
         &self.picks[..usize::from(self.count)]
     }

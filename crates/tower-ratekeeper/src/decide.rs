@@ -95,6 +95,30 @@ struct Gathered<'a> {
     delays: Option<(usize, &'a Queue)>,
 }
 
+impl Gathered<'_> {
+    /// Returns whether there is room for another claim. An enforced one takes that of a shadowed
+    /// one: a rule that is only tried must not cost a request its answer.
+    fn has_room_for(&mut self, claim: &Claim<'_>) -> bool {
+        if self.count < MAX_CLAIMS {
+            return true;
+        }
+        let mut claims = self.claims.iter().flatten();
+        let shadowed = claims.position(|claim| claim.mode == Mode::Shadowed);
+        let Some(index) = shadowed.filter(|_| claim.mode == Mode::Enforced) else {
+            return false;
+        };
+        self.claims[index..].rotate_left(1);
+        self.picks.remove(index);
+        self.count -= 1;
+        if let Some((delaying, _)) = &mut self.delays
+            && *delaying > index
+        {
+            *delaying -= 1;
+        }
+        true
+    }
+}
+
 impl<St: Store> Shared<St> {
     /// Decides on a request: which rules apply, for whom, at what cost, and whether all admit it.
     pub(crate) fn decide(self: &Arc<Self>, parts: &mut Parts) -> Verdict<St> {
@@ -125,8 +149,11 @@ impl<St: Store> Shared<St> {
         for (index, rule) in active.rules.rules().iter().enumerate() {
             match self.claim(&active, index, rule, preflight, parts) {
                 Ok(None) => {}
-                Ok(Some(_)) if gathered.count == MAX_CLAIMS => {
-                    return Verdict::Refuse(self.refuse(Reason::TooManyRules, &rule.name, parts));
+                Ok(Some((claim, _))) if !gathered.has_room_for(&claim) => {
+                    if claim.mode == Mode::Enforced {
+                        let refused = self.refuse(Reason::TooManyRules, &rule.name, parts);
+                        return Verdict::Refuse(refused);
+                    }
                 }
                 Ok(Some((claim, pick))) => {
                     let delays = rule.delays(&claim).map(|queue| (gathered.count, queue));

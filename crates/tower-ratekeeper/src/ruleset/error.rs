@@ -135,7 +135,8 @@ pub enum RuleWarningKind {
     NothingSettles,
     /// The rule's key extractor has a warning of its own.
     Key(ratekeeper_key::Warning),
-    /// The set has more rules than may apply to one request; requests that meet more are refused.
+    /// The set has more rules than may apply to one request; requests that meet more enforced ones
+    /// are refused, and shadowed ones beyond are left out.
     ManyRules,
 }
 

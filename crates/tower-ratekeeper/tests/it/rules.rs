@@ -277,6 +277,36 @@ async fn a_request_that_more_than_eight_rules_apply_to_is_refused() {
     assert_eq!(remaining(&layer, &limit("rule-0"), 1), 10);
 }
 
+/// A rule that is only tried costs no request its answer, wherever it stands.
+#[tokio::test]
+async fn shadowed_rules_beyond_the_eighth_are_left_out() {
+    let place = |rule: Rule| rule.on(["GET"], ["/all"]);
+    for shadowed in 0..=8 {
+        let rules = (0..8).map(|n| place(bucket(&format!("rule-{n}")).cost(n + 1)));
+        let mut rules: Vec<Rule> = rules.collect();
+        rules.insert(shadowed, place(bucket("dark").cost(10).shadowed()));
+        let set = RuleSet::new(rules)
+            .unwrap()
+            .with_unmatched(Unmatched::Allow);
+        let layer = RateLimitLayer::builder().rule_set(set).build().unwrap();
+        let response = send(&layer, request_to("GET", "/all", 1)).await;
+        assert_eq!(response.status(), StatusCode::OK, "{shadowed}");
+        let policies = field(&response, "ratelimit-policy").unwrap();
+        let names = policies.split('"').skip(1).step_by(2);
+        let expected: Vec<_> = (0..8).map(|n| format!("rule-{n}")).collect();
+        assert_eq!(names.collect::<Vec<_>>(), expected, "{shadowed}");
+        for n in 0..8 {
+            let left = remaining(&layer, &limit(&format!("rule-{n}")), 1);
+            assert_eq!(left, 9 - n, "{shadowed}");
+        }
+        // The eighth costs eight: refused, and blamed.
+        let refused = send(&layer, request_to("GET", "/all", 1)).await;
+        let body = text_of(refused.into_body()).await;
+        let blamed = r#"["rule-5","rule-6","rule-7"]"#;
+        assert!(body.contains(blamed), "{shadowed}: {body}");
+    }
+}
+
 #[test]
 fn mistakes_are_told_with_the_value_when_the_rules_are_built() {
     let none: [&str; 0] = [];
