@@ -43,7 +43,8 @@
 //! # Order of layers
 //!
 //! CORS goes outside the limits, or a browser cannot read a refusal; what finds out who the user is
-//! goes outside as well, where a rule counts by user. Timeouts and buffers go inside.
+//! goes outside as well, where a rule counts by user. Timeouts and buffers go inside. [`replies`] tells
+//! more of that, of what clients read, and of streams.
 //!
 //! # Features
 //!
@@ -81,6 +82,8 @@ pub mod queue;
 #[path = "queue_off.rs"]
 mod queue;
 mod refusal;
+#[doc = include_str!("replies.md")]
+pub mod replies {}
 mod retry;
 mod rule;
 #[doc = include_str!("rules.md")]
