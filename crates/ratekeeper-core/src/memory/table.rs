@@ -525,17 +525,21 @@ impl<'t> Chain<'t> {
             // More keys have been live than the table holds. Some may be so no longer, elsewhere.
             self.table.sweep(own, moment);
         }
-        if self.table.has_room() || victim.is_none() {
-            if let Some(slot) = empty {
-                return (slot, Inserted::Taken);
-            }
-            if lines < MAX_CHAIN
-                && let Some(line) = self.table.take_line()
-            {
-                self.set_next_line(last, Some(line));
-                let [slot, _] = Slot::of_line(line, self.table.line(line));
-                return (slot, Inserted::Taken);
-            }
+        let has_room = self.table.has_room();
+        // A key that is being refused is not the price for keeping to the bound to the last entry.
+        let is_precious = victim.is_none_or(|((is_exhausted, _), _)| is_exhausted);
+        if let Some(slot) = empty
+            && (has_room || is_precious)
+        {
+            return (slot, Inserted::Taken);
+        }
+        if (has_room || victim.is_none())
+            && lines < MAX_CHAIN
+            && let Some(line) = self.table.take_line()
+        {
+            self.set_next_line(last, Some(line));
+            let [slot, _] = Slot::of_line(line, self.table.line(line));
+            return (slot, Inserted::Taken);
         }
         // Where no entry can be told from a fresh one, any will do.
         let [first, _] = Slot::of_line(self.line, self.first);
