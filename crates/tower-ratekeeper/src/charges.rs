@@ -9,6 +9,7 @@ use ratekeeper_core::{Receipt, Settle, Store};
 use crate::active::Active;
 use crate::body::BodyEnd;
 use crate::rule::{Ending, ResponseHead, SettleHandle};
+use crate::ruleset::CheckedRule;
 use crate::shared::Shared;
 
 /// The charges that wait for an ending. Dropped, they end as the moment demands.
@@ -71,8 +72,10 @@ impl<St: Store> Charges<St> {
     pub(crate) fn called(mut self) -> Option<Self> {
         self.called = true;
         let rules = self.active.rules.rules();
-        self.items
-            .retain(|item| rules[item.rule].settlement.settles());
+        self.items.retain(|item| {
+            let rule = &rules[item.rule];
+            rule.settlement.settles() || rule.cost.is_deferred()
+        });
         (!self.items.is_empty()).then_some(self)
     }
 
@@ -110,7 +113,7 @@ impl<St: Store> Charges<St> {
                 }
                 Ending::Undecided => continue,
             };
-            settle(&shared.store, item, how);
+            settle(&shared.store, rule, item, how);
         }
         items.retain(|item| item.receipt.is_some());
         if !has_body {
@@ -121,9 +124,12 @@ impl<St: Store> Charges<St> {
     }
 }
 
-fn settle<St: Store>(store: &St, item: &mut Charge, how: Settle) {
+/// Ends a charge. A cost that was left to be told, and never was, is one unit: what was admitted
+/// for one is never free.
+fn settle<St: Store>(store: &St, rule: &CheckedRule, item: &mut Charge, how: Settle) {
     if let Some(receipt) = item.receipt.take() {
-        store.settle(receipt, how);
+        let untold = how == Settle::Commit && rule.cost.is_deferred();
+        store.settle(receipt, if untold { Settle::Actual(1) } else { how });
     }
 }
 
@@ -132,7 +138,7 @@ impl<St: Store> BodyEnd for Charges<St> {
         for item in &mut self.items {
             let rule = &self.active.rules.rules()[item.rule];
             if let Ending::Settle(how) = rule.settlement.at_trailers(trailers) {
-                settle(&self.shared.store, item, how);
+                settle(&self.shared.store, rule, item, how);
             }
         }
     }
@@ -152,7 +158,7 @@ impl<St: Store> Drop for Charges<St> {
             } else {
                 Settle::Refund
             };
-            settle(&self.shared.store, item, how);
+            settle(&self.shared.store, rule, item, how);
         }
     }
 }

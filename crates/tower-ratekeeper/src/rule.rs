@@ -278,7 +278,8 @@ impl Rule {
     }
 
     /// Leaves the cost to the settlement: a request is admitted if one unit would fit, and charged
-    /// what it is settled for, even beyond the capacity up to the limit's `max_debt`.
+    /// what it is settled for, even beyond the capacity up to the limit's `max_debt`. If nobody says
+    /// what it cost, it is one unit.
     #[must_use]
     pub fn cost_later(mut self) -> Self {
         self.cost = CostOf::Deferred;

@@ -25,6 +25,10 @@ impl CostOf {
         }
     }
 
+    pub(crate) fn is_deferred(&self) -> bool {
+        matches!(self, Self::Deferred)
+    }
+
     pub(crate) fn of(&self, parts: &Parts) -> Cost {
         match self {
             Self::Fixed(units) => Cost::Units(*units),

@@ -162,3 +162,19 @@ async fn a_cost_that_the_client_names_can_only_raise_the_floor() {
     assert_eq!(admitted(&layer, 1, 50).await, 50);
     assert_eq!(layer.store().entries(&limit("units")), 0);
 }
+
+#[tokio::test]
+async fn a_cost_that_nobody_tells_is_one_unit() {
+    let rule = bucket("tokens");
+    let (layer, _) = layer([rule.cost_later().settle_by_handle()]);
+    // The client goes away, again and again, before the handler has said a word.
+    for _ in 0..10 {
+        let response = send(&layer, request(1)).await;
+        assert_eq!(response.status(), StatusCode::OK);
+        drop(response);
+    }
+    assert_eq!(
+        status(&layer, request(1)).await,
+        StatusCode::TOO_MANY_REQUESTS
+    );
+}
