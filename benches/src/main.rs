@@ -6,6 +6,7 @@ mod http;
 mod measure;
 mod peers;
 mod report;
+mod server;
 mod store;
 
 use measure::{Row, Settings};
@@ -15,14 +16,17 @@ const GROUPS: &[(&str, fn(Settings) -> Vec<Row>)] = &[
     ("check", check::rows),
     ("store", store::rows),
     ("layer", http::rows),
+    ("axum", server::rows),
 ];
 
 fn main() {
     // What the program asks of itself, in another process.
-    if let [_, task, of] = &*std::env::args().collect::<Vec<_>>()
-        && task == "memory-of"
-    {
-        return store::print_memory(of);
+    if let [_, task, of] = &*std::env::args().collect::<Vec<_>>() {
+        match task.as_str() {
+            "memory-of" => return store::print_memory(of),
+            "serve" => return server::serve(of),
+            _ => {}
+        }
     }
     let mut settings = Settings { quick: false };
     let mut json = false;

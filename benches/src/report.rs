@@ -2,23 +2,40 @@
 
 use crate::measure::Row;
 
-/// Prints the medians, in brackets the worst round, and ours over each peer.
+/// Prints the medians, in brackets the worst round, and how ours compares with each peer.
 pub fn print_table(rows: &[Row]) {
     for row in rows {
-        println!("{:<34} {}", row.id, row.unit);
-        let ours = row.get("ours");
+        println!("{} ({})", row.id, row.unit);
         for (name, value) in &row.values {
-            let worst = row
-                .worst
-                .get(name)
-                .map_or(String::new(), |worst| format!("  (worst {worst:.1})"));
-            let ratio = if name == "ours" || *value == 0.0 {
-                String::new()
-            } else {
-                format!("  ours is {:.2} of it", ours / value)
-            };
-            println!("    {name:<28} {value:>12.1}{worst}{ratio}");
+            let worst = row.worst.get(name);
+            let worst = worst.map_or(String::new(), |worst| format!("  (worst {worst:.1})"));
+            println!(
+                "    {name:<34} {value:>12.1}{worst}{}",
+                ratio(row, name, *value)
+            );
         }
+    }
+}
+
+/// Returns ours over a peer's figure of the same kind: `ours_p50` over `governor_p50`.
+fn ratio(row: &Row, name: &str, value: f64) -> String {
+    const KINDS: &[&str] = &[
+        "_above_bare",
+        "_allocations",
+        "_p50",
+        "_p99",
+        "_median",
+        "_fields",
+    ];
+    let kind = KINDS
+        .iter()
+        .find(|kind| name.ends_with(**kind))
+        .unwrap_or(&"");
+    let ours = row.get(&format!("ours{kind}")) / value;
+    if name.starts_with("ours") || !ours.is_finite() {
+        String::new()
+    } else {
+        format!("  ours is {ours:.2} of it")
     }
 }
 

@@ -24,6 +24,7 @@ const UNITS: u64 = 100_000;
 
 const SCRIPT: &str = concat!(
     include_str!("../../../crates/ratekeeper-redis/src/scripts/time.lua"),
+    include_str!("../../../crates/ratekeeper-redis/src/scripts/one_bucket.lua"),
     include_str!("../../../crates/ratekeeper-redis/src/scripts/number.lua"),
     include_str!("../../../crates/ratekeeper-redis/src/scripts/entry.lua"),
     include_str!("../../../crates/ratekeeper-redis/src/scripts/bucket.lua"),
