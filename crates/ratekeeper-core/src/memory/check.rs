@@ -8,7 +8,7 @@ use crate::limit::{Limit, Numbers};
 use super::Inner;
 use super::logs::{Logs, Shard};
 use super::state::read;
-use super::table::{Chain, Inserted, Table};
+use super::table::{Chain, Inserted, Slot, Table};
 
 impl Inner {
     /// Decides a single claim.
@@ -21,13 +21,14 @@ impl Inner {
                 match fixed {
                     // The same, with the way of a bucket through it as straight as can be.
                     Fixed::Bucket(bucket) => {
-                        self.check_table(limit, numbers, tag, cost, charges, |words, moment| {
-                            bucket.decide(*version, words, moment, cost)
-                        })
+                        let decide = |words, moment| bucket.decide(*version, words, moment, cost);
+                        self.check_table(limit, numbers, false, tag, cost, charges, decide)
                     }
-                    _ => self.check_table(limit, numbers, tag, cost, charges, |words, moment| {
-                        fixed.decide(*version, words, moment, cost)
-                    }),
+                    _ => {
+                        let calendar = matches!(fixed, Fixed::Calendar(_));
+                        let decide = |words, moment| fixed.decide(*version, words, moment, cost);
+                        self.check_table(limit, numbers, calendar, tag, cost, charges, decide)
+                    }
                 }
             }
             Numbers::Log(numbers) => self.check_log(limit, numbers, tag, cost, peek),
@@ -35,11 +36,16 @@ impl Inner {
     }
 
     /// Decides on what the line shows without its lock, and takes that only to charge.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the parts of a claim, known apart so that a bucket's way is straight"
+    )]
     #[inline(always)]
     fn check_table(
         &self,
         limit: &Limit,
         numbers: (&Fixed, u32),
+        calendar: bool,
         tag: u64,
         cost: u64,
         charges: bool,
@@ -50,14 +56,17 @@ impl Inner {
         let view = table.view(table.line_of(tag));
         // The clock is read after the line's head. If nobody has changed the line since, nobody has
         // judged it by a later moment either.
-        let moment = self.moment(fixed);
+        let moment = if calendar {
+            self.calendar_moment()
+        } else {
+            Moment::from(self.clock.now())
+        };
         let slot = view.find(tag);
+        let stands = |slot: Slot<'_>| {
+            slot.version() == version && !(calendar && fixed.rebase(slot.words(), moment).is_some())
+        };
         let words = match slot {
-            Some(slot)
-                if slot.version() == version && fixed.rebase(slot.words(), moment).is_none() =>
-            {
-                slot.words()
-            }
+            Some(slot) if stands(slot) => slot.words(),
             // To be converted.
             Some(_) => return self.check_locked(limit, numbers, tag, cost, charges),
             None => [0, 0],
