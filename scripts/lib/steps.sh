@@ -32,6 +32,7 @@ full_steps() {
     check quickstart scripts/quickstart
     example_steps
     check proxy scripts/proxy
+    check report scripts/report-check
     if [[ -x scripts/interop ]]; then
         check interop scripts/interop
     fi
