@@ -11,6 +11,8 @@ mod diagnosis;
 mod fields;
 mod grpc;
 mod hostile;
+#[cfg(feature = "queue")]
+mod interleavings;
 mod later;
 mod modes;
 #[cfg(feature = "queue")]
