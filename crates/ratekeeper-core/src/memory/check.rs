@@ -8,7 +8,10 @@ use crate::limit::{Limit, Numbers};
 use super::Inner;
 use super::logs::{Logs, Shard};
 use super::state::read;
-use super::table::{Chain, Inserted, Slot, Table};
+use super::table::{Chain, Inserted, SWEEP, Slot, Table};
+
+/// How often a decision is made again without the lock, before it is made under it.
+const ATTEMPTS: usize = 8;
 
 impl Inner {
     /// Decides a single claim.
@@ -49,7 +52,7 @@ impl Inner {
         tag: u64,
         cost: u64,
         charges: bool,
-        decide: impl FnOnce(Words, Moment) -> Verdict,
+        decide: impl Fn(Words, Moment) -> Verdict,
     ) -> Outcome {
         let (fixed, version) = numbers;
         let table = self.table(limit);
@@ -88,7 +91,11 @@ impl Inner {
             return verdict.outcome;
         }
         // Another was faster.
-        self.check_locked(limit, numbers, tag, cost, charges)
+        let again = !calendar && charges;
+        again
+            .then(|| check_again(table, version, tag, moment, decide))
+            .flatten()
+            .unwrap_or_else(|| self.check_locked(limit, numbers, tag, cost, charges))
     }
 
     /// Decides under the line's lock.
@@ -152,7 +159,7 @@ impl Inner {
             Inserted::Taken if table.is_full() => {
                 // Whether a key has become fresh may depend on the calendar.
                 let unix = crate::clock::nanos(self.clock.unix_now());
-                table.sweep(numbers, Moment { unix, ..moment });
+                table.sweep(numbers, Moment { unix, ..moment }, SWEEP);
             }
             Inserted::Evicted => self.observer.evicted(limit),
             Inserted::Taken | Inserted::Reused => {}
@@ -198,6 +205,36 @@ impl Inner {
         });
         (0..evicted).for_each(|_| self.observer.evicted(limit));
     }
+}
+
+/// Decides once more, as of the moment that was read, on an entry that others keep changing.
+///
+/// They may have judged it by a later moment. As of an earlier one no less is in use, so nothing is
+/// admitted that would not be now. Only an entry that is gone may have become fresh in between;
+/// `None` then, or where others are faster again and again.
+#[cold]
+#[inline(never)]
+fn check_again(
+    table: &Table,
+    version: u32,
+    tag: u64,
+    moment: Moment,
+    decide: impl Fn(Words, Moment) -> Verdict,
+) -> Option<Outcome> {
+    for _ in 0..ATTEMPTS {
+        let view = table.view(table.line_of(tag));
+        let slot = view.find(tag).filter(|slot| slot.version() == version)?;
+        let verdict = decide(slot.words(), moment);
+        if !verdict.outcome.is_allowed() {
+            if view.is_current() {
+                return Some(verdict.outcome);
+            }
+        } else if let Some(mut chain) = view.lock() {
+            chain.update(slot, verdict.words);
+            return Some(verdict.outcome);
+        }
+    }
+    None
 }
 
 /// Returns what a log says of a request. Units that earlier claims of the request will charge,

@@ -36,7 +36,7 @@
 //! after another sweep has found nothing. So after more keys have been live than that, the first
 //! insertions make room again; of those M / 8 a few may still cost a live key.
 //!
-//! An insertion looks at the entries of one chain and of at most 2 · [`SWEEP`] swept ones, and a
+//! An insertion looks at the entries of one chain and of at most [`SWEEP`] + 1 swept ones, and a
 //! chain has at most 2 · [`MAX_CHAIN`] entries; all else looks at one chain.
 
 use std::ops::Deref;
@@ -72,7 +72,7 @@ const SEQUENCE: u64 = 1 << 1;
 const LINK_SHIFT: u32 = 32;
 
 /// Chains swept by an insertion into a full table.
-const SWEEP: usize = 4;
+pub(super) const SWEEP: usize = 4;
 
 /// Lines in a chain at most, so that no operation touches more than twice as many entries. With
 /// keyed tags, chains this long do not come up by chance: their probability is below 10^-20.
@@ -265,10 +265,10 @@ impl Table {
     /// Frees entries that have become fresh, in a few chains, once the table is full. It waits for
     /// no lock, so it may be called with chains locked, and passes over those.
     #[cold]
-    pub(super) fn sweep(&self, own: (&Fixed, u32), moment: Moment) {
+    pub(super) fn sweep(&self, own: (&Fixed, u32), moment: Moment, chains: usize) {
         #[expect(clippy::cast_possible_truncation, reason = "any position is as good")]
-        let start = self.hand.fetch_add(SWEEP as u64, Ordering::Relaxed) as usize;
-        for step in 0..SWEEP {
+        let start = self.hand.fetch_add(chains as u64, Ordering::Relaxed) as usize;
+        for step in 0..chains {
             // A chain that is locked is being used, and will be swept another time.
             let view = self.try_view(start.wrapping_add(step) % self.lines);
             if let Some(mut chain) = view.and_then(View::lock) {
@@ -523,7 +523,7 @@ impl<'t> Chain<'t> {
         }
         if !self.table.has_room() {
             // More keys have been live than the table holds. Some may be so no longer, elsewhere.
-            self.table.sweep(own, moment);
+            self.table.sweep(own, moment, 1);
         }
         let has_room = self.table.has_room();
         // A key that is being refused is not the price for keeping to the bound to the last entry.
@@ -604,7 +604,7 @@ mod tests {
         let inserted = chain.insert(tag(key), (&fixed, version), words, moment);
         drop(chain);
         if inserted == Inserted::Taken && table.is_full() {
-            table.sweep((&fixed, version), moment);
+            table.sweep((&fixed, version), moment, SWEEP);
         }
         inserted
     }
