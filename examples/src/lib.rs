@@ -12,6 +12,9 @@
 )]
 pub mod hello;
 
+#[cfg(feature = "redis")]
+mod redis_server;
+
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr};
 
@@ -24,6 +27,9 @@ use http::{HeaderMap, Request, StatusCode};
 use tokio::net::TcpListener;
 use tower::ServiceExt;
 use tower_ratekeeper::key::{PeerAddr, SocketPeer};
+
+#[cfg(feature = "redis")]
+pub use redis_server::RedisServer;
 
 /// Returns a setting from the environment, or what it is without.
 #[must_use]

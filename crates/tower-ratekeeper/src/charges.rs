@@ -35,16 +35,12 @@ impl<St: Store> Charges<St> {
     pub(crate) fn new(
         shared: Arc<Shared<St>>,
         active: Arc<Active>,
-        receipts: Vec<Receipt>,
-        rules: impl Iterator<Item = usize>,
+        charged: Vec<(Receipt, usize)>,
     ) -> Self {
-        let items = receipts
-            .into_iter()
-            .zip(rules)
-            .map(|(receipt, rule)| Charge {
-                receipt: Some(receipt),
-                rule,
-            });
+        let items = charged.into_iter().map(|(receipt, rule)| Charge {
+            receipt: Some(receipt),
+            rule,
+        });
         let items = items.collect();
         Self {
             shared,

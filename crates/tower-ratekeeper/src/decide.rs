@@ -10,8 +10,8 @@ use bytes::Bytes;
 use http::Response;
 use http::request::Parts;
 use ratekeeper_core::{
-    Acquire, Answer, Claim, Claims, Cost, Decision, Key, Limit, MAX_CLAIMS, Mode, Outcome,
-    Standing, Store, Wait,
+    Acquire, Answer, Claim, Claims, Cost, Decision, Key, MAX_CLAIMS, Mode, Outcome, Receipt,
+    Standing, Store, StoreError, StoreErrorKind, Wait,
 };
 
 use crate::active::{Active, Pick, Picks, Report};
@@ -360,7 +360,7 @@ impl<St: Store> Shared<St> {
         let charges = if receipts.is_empty() {
             None
         } else {
-            self.charges(receipts, active, picks)
+            Some(self.charges(receipts, active, picks))
         };
         if let Some(handle) = charges.as_ref().and_then(Charges::handle) {
             // A layer outside may have left one.
@@ -388,27 +388,25 @@ impl<St: Store> Shared<St> {
     }
 
     /// Assigns receipts to rules: they come in the order of the claims, but not one for each.
+    ///
+    /// A receipt that belongs to no claim is a fault of the store; its charge stays as it is.
     fn charges(
         self: &Arc<Self>,
-        receipts: Vec<ratekeeper_core::Receipt>,
+        receipts: Vec<Receipt>,
         active: &Arc<Active>,
         picks: Picks,
-    ) -> Option<Charges<St>> {
-        let mut picks = picks.as_slice().iter();
-        let mut rules = Vec::with_capacity(receipts.len());
-        for receipt in &receipts {
-            let pick = picks.find(|pick| {
-                active
-                    .limit(**pick)
-                    .is_some_and(|limit: &Limit| *limit == receipt.limit)
-            })?;
-            rules.push(usize::from(pick.rule));
+    ) -> Charges<St> {
+        let mut picks = picks.as_slice();
+        let mut charged = Vec::with_capacity(receipts.len());
+        for receipt in receipts {
+            let is_of = |pick: &Pick| active.limit(*pick) == Some(&receipt.limit);
+            if let Some(index) = picks.iter().position(is_of) {
+                charged.push((receipt, usize::from(picks[index].rule)));
+                picks = &picks[index + 1..];
+            } else if let Some(observer) = &self.observer {
+                observer.store_failed(&StoreError::new(StoreErrorKind::Fault));
+            }
         }
-        Some(Charges::new(
-            Arc::clone(self),
-            Arc::clone(active),
-            receipts,
-            rules.into_iter(),
-        ))
+        Charges::new(Arc::clone(self), Arc::clone(active), charged)
     }
 }

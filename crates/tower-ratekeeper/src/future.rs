@@ -138,7 +138,12 @@ where
             let mut this = self.as_mut().project();
             let next = match this.state.as_mut().project() {
                 StateProjection::Refused { response } => {
-                    let response = response.take().unwrap_or_default();
+                    // Polled after it was ready, a refusal must not turn into a success.
+                    let response = response.take().unwrap_or_else(|| {
+                        let mut again = Response::default();
+                        *again.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+                        again
+                    });
                     return Poll::Ready(Ok(response.map(RateLimitBody::refusal)));
                 }
                 StateProjection::Inner {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use ratekeeper_core::{Policy, Store};
+use ratekeeper_core::{Memory, Policy, Store};
 
 use crate::active::Active;
 use crate::rule::{RuleMode, Switch};
@@ -30,7 +30,7 @@ use crate::shared::Shared;
 /// handle.replace(RuleSet::new([Rule::token_bucket("api", Quota::per_second(20))])?)?;
 /// # Ok::<(), tower_ratekeeper::RuleError>(())
 /// ```
-pub struct RateLimitHandle<St>(Arc<Shared<St>>);
+pub struct RateLimitHandle<St = Memory>(Arc<Shared<St>>);
 
 impl<St: Store> RateLimitHandle<St> {
     pub(crate) fn new(shared: Arc<Shared<St>>) -> Self {
@@ -40,9 +40,17 @@ impl<St: Store> RateLimitHandle<St> {
     /// Sets the mode of the rule of this name; returns whether there is one.
     #[must_use = "a rule that does not exist keeps its mode"]
     pub fn set_mode(&self, rule: &str, mode: RuleMode) -> bool {
-        let active = self.0.active.load();
-        let switch = active.rules.switch_of(rule);
-        switch.map(|switch| switch.set(mode)).is_some()
+        loop {
+            let active = self.0.active.load();
+            let Some(switch) = active.rules.switch_of(rule) else {
+                return false;
+            };
+            switch.set(mode);
+            // Rules that were put in force meanwhile have switches of their own.
+            if Arc::ptr_eq(&active, &self.0.active.load()) {
+                return true;
+            }
+        }
     }
 
     /// Returns the mode of the rule of this name.
@@ -95,7 +103,9 @@ impl<St: Store> RateLimitHandle<St> {
     /// Puts other rules in force, with the modes they were built with.
     ///
     /// Counters are found by name: what a key has used under a rule stays used under the new rule
-    /// of that name. A grown quota admits at once; a shrunk one never gives anything away.
+    /// of that name. A grown quota admits at once; a shrunk one gives nothing away. Two changes do
+    /// start keys afresh: one between the sliding log and another algorithm, and a shorter window,
+    /// for what has passed in it.
     ///
     /// # Errors
     ///

@@ -246,6 +246,8 @@ impl<St> RateLimitLayerBuilder<St> {
     }
 
     /// Sets whom to tell of decisions, evictions and failures.
+    ///
+    /// A store that was given tells its own observer of evictions and clipped debts.
     pub fn observer(mut self, observer: impl Observer) -> Self {
         self.observer = Some(Arc::new(observer));
         self

@@ -56,6 +56,7 @@
 //! | `tonic` | peers from tonic's connection information, limited services for its routes |
 //! | `queue` | rules that delay instead of refusing, and pacing without HTTP; in the module of that name |
 //! | `serde` | rules in configuration files: TOML, YAML, JSON; see [`rules`] |
+//! | `redis` | the store that a fleet shares, and what to do while it is away |
 //! | `tracing` | diagnoses as events; without it they go to standard error |
 //!
 //! The minimum supported Rust version is 1.88.
@@ -105,6 +106,10 @@ pub use ratekeeper_core::{
 };
 /// Keys from requests: who is asking.
 pub use ratekeeper_key as key;
+/// Limits that a fleet shares through Redis or Valkey; wrap the store in
+/// [`WithFallback`](crate::core::WithFallback).
+#[cfg(feature = "redis")]
+pub use ratekeeper_redis as redis;
 
 #[cfg(feature = "axum")]
 pub use self::axum::NotExposed;

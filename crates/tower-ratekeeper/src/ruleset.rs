@@ -176,7 +176,6 @@ impl RuleSet {
                 .rules
                 .iter()
                 .any(|rule| rule.place.is_everywhere())
-            || self.checked.rules.is_empty()
     }
 
     /// Returns the rules in the modes that they have now, to be changed and checked again.

@@ -148,6 +148,12 @@ impl RuleWarning {
         }
     }
 
+    /// Returns the name of the rule.
+    #[must_use]
+    pub fn rule(&self) -> &str {
+        &self.rule
+    }
+
     /// Returns what the warning is about.
     #[must_use]
     pub fn kind(&self) -> &RuleWarningKind {

@@ -54,11 +54,14 @@ impl Choices {
     }
 }
 
+/// A waiter, as long as it waits.
+type Waiting = Option<Pin<Box<Pace<Watched>>>>;
+
 /// The run under way. Polls, stores and wakers come back to it, all on one thread.
 struct Run {
     choices: RefCell<Choices>,
     /// Empty while a waiter is polled, and for good when it is gone.
-    waiters: Vec<RefCell<Option<Pin<Box<Pace<Watched>>>>>>,
+    waiters: Vec<RefCell<Waiting>>,
     woken: Vec<Arc<Flag>>,
     start: Instant,
     /// Who had a turn, and when.

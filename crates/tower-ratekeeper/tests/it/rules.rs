@@ -496,3 +496,13 @@ fn plans_of_a_window_share_its_period() {
     }
     assert!(RuleSet::new([rule(Algorithm::TokenBucket)]).is_ok());
 }
+
+#[test]
+fn a_set_without_rules_limits_nothing_and_is_no_layer() {
+    let empty: RuleSet = "# all commented out\n".parse().unwrap();
+    let (layer, _) = layer([catch_all()]);
+    let error = layer.handle().replace(empty.clone()).unwrap_err();
+    assert_eq!(error.kind(), &RuleErrorKind::NoCatchAll);
+    let allowed = empty.with_unmatched(Unmatched::Allow);
+    assert!(layer.handle().replace(allowed).is_ok());
+}
