@@ -24,13 +24,18 @@ pub(crate) fn read(request: Request, value: &Value) -> Result<Answer, StoreError
     let Value::Array(values) = value else {
         return Err(nonsense());
     };
-    let numbers: Vec<i64> = values
+    let mut numbers: Vec<i64> = values
         .iter()
         .filter_map(|value| match value {
             Value::Int(number) => Some(*number),
             _ => None,
         })
         .collect();
+    if let ([claim], [admitted, stamp, level]) = (&request.claims[..], &numbers[..]) {
+        // The short way's answer, with the level in 1/units microseconds.
+        let units = claim.numbers.units.max(1);
+        numbers = vec![*admitted, 0, *stamp, level / units, level % units, 0, 0];
+    }
     if numbers.len() != PER_CLAIM * request.claims.len() {
         return Err(nonsense());
     }

@@ -1,9 +1,11 @@
 //! The claims of a request as a command to the server.
 
-use ratekeeper_core::{Claims, Cost, Key, Limit, LimitError, Mode, Receipt};
-use redis::Cmd;
+use std::fmt;
 
-use crate::bounds::{MAX_EXACT, Numbers};
+use ratekeeper_core::{Claims, Cost, Key, Limit, LimitError, Mode, Receipt};
+use redis::{Cmd, RedisWrite, ToRedisArgs, ToSingleRedisArg};
+
+use crate::bounds::{Kind, MAX_EXACT, Numbers};
 use crate::names::Namer;
 use crate::script;
 
@@ -57,6 +59,64 @@ pub(crate) struct Asked {
     pub(crate) numbers: Numbers,
 }
 
+impl Asked {
+    /// Returns whether the script has a short way for a request of this claim alone.
+    fn is_plain_bucket(&self) -> bool {
+        self.numbers.kind == Kind::Bucket
+            && self.mode == Mode::Enforced
+            && self.cost != Cost::Deferred
+    }
+
+    /// Returns the script's arguments of a claim.
+    fn arguments(&self) -> [Argument; 6] {
+        let Numbers {
+            kind,
+            period,
+            units,
+            capacity,
+        } = self.numbers;
+        // A cost above the capacity is refused whatever it is.
+        let cost = self.cost.needed().min(capacity + 1);
+        let enforced = u8::from(self.mode == Mode::Enforced);
+        let later = 2 * u8::from(self.cost == Cost::Deferred);
+        [
+            Argument::Text(kind.letter()),
+            Argument::Number(period.cast_signed()),
+            Argument::Number(units),
+            Argument::Number(capacity.cast_signed()),
+            Argument::Number(cost.cast_signed()),
+            Argument::Number((enforced + later).into()),
+        ]
+    }
+}
+
+/// An argument of the script. Numbers stay below 2^53.
+#[derive(Clone, Copy, Debug)]
+enum Argument {
+    Text(&'static str),
+    Number(i64),
+}
+
+impl ToRedisArgs for Argument {
+    fn write_redis_args<W: RedisWrite + ?Sized>(&self, out: &mut W) {
+        match self {
+            Self::Text(text) => text.write_redis_args(out),
+            Self::Number(number) => number.write_redis_args(out),
+        }
+    }
+}
+
+impl ToSingleRedisArg for Argument {}
+
+impl fmt::Display for Argument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Number(number) => number.fmt(f),
+        }
+    }
+}
+
 /// The claims of a request and the command that decides them.
 #[derive(Debug)]
 pub(crate) struct Request {
@@ -92,25 +152,19 @@ impl Request {
         for claim in &asked {
             command.arg(namer.name(&claim.limit, &claim.key));
         }
-        command.arg(if claims.is_peek() { "p" } else { "a" });
-        for claim in &asked {
-            let Numbers {
-                kind,
-                period,
-                units,
-                capacity,
-            } = claim.numbers;
-            // A cost above the capacity is refused whatever it is.
-            let cost = claim.cost.needed().min(capacity + 1);
-            let enforced = u8::from(claim.mode == Mode::Enforced);
-            let later = 2 * u8::from(claim.cost == Cost::Deferred);
-            command
-                .arg(kind.letter())
-                .arg(period)
-                .arg(units)
-                .arg(capacity)
-                .arg(cost)
-                .arg(enforced + later);
+        match &asked[..] {
+            [claim] if claim.is_plain_bucket() && !claims.is_peek() => {
+                let [_, period, units, capacity, cost, _] = claim.arguments();
+                let numbers = format!("b {period} {units} {capacity}");
+                command.arg("1").arg(numbers).arg(cost);
+                command.arg(period).arg(units).arg(capacity);
+            }
+            _ => {
+                command.arg(if claims.is_peek() { "p" } else { "a" });
+                for argument in asked.iter().flat_map(Asked::arguments) {
+                    command.arg(argument);
+                }
+            }
         }
         Ok(Self {
             claims: asked,

@@ -8,6 +8,7 @@ macro_rules! concatenate {
     ($time:literal) => {
         concat!(
             include_str!($time),
+            include_str!("scripts/one_bucket.lua"),
             include_str!("scripts/number.lua"),
             include_str!("scripts/entry.lua"),
             include_str!("scripts/bucket.lua"),

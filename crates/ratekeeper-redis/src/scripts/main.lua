@@ -47,7 +47,7 @@ end
 local function write_state(e, s)
   local fresh_in = algorithm(spell_out(s).kind).fresh_in(s, e.v)
   if fresh_in > 0 then
-    local text = string.format('%s %.0f %.0f %.0f %.0f %.0f', s.numbers, e.v, e.off, s.a, s.b, s.c)
+    local text = print_state(e, s)
     redis.call('SET', e.name, text, 'PX', lifetime(fresh_in))
   elseif e.exists then
     redis.call('DEL', e.name)
@@ -94,16 +94,16 @@ local function enter(e, kind, numbers, p, u, cap)
   return s
 end
 
-if ARGV[1] == 's' then
-  local kind, p, u, cap = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-  local returned, charged = tonumber(ARGV[6]), tonumber(ARGV[7])
-  local stamp, debt = tonumber(ARGV[8]), tonumber(ARGV[9])
+if arguments[1] == 's' then
+  local kind, p, u, cap = arguments[2], tonumber(arguments[3]), tonumber(arguments[4]), tonumber(arguments[5])
+  local returned, charged = tonumber(arguments[6]), tonumber(arguments[7])
+  local stamp, debt = tonumber(arguments[8]), tonumber(arguments[9])
   local e = entry_of(KEYS[1], kind)
   if kind == 'l' then
     algorithm('l').see(e, p)
     return algorithm('l').settle(e, cap, returned, charged, stamp, debt)
   end
-  local numbers = table.concat({ kind, ARGV[3], ARGV[4], ARGV[5] }, ' ')
+  local numbers = table.concat({ kind, arguments[3], arguments[4], arguments[5] }, ' ')
   local s = enter(e, kind, numbers, p, u, cap)
   local M = algorithm(kind)
   local clipped = 0
@@ -121,8 +121,8 @@ end
 local claims, refused = {}, false
 for i = 1, #KEYS do
   local at = 6 * i - 4
-  local kind, p, u = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
-  local cap, cost, flags = tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4]), tonumber(ARGV[at + 5])
+  local kind, p, u = arguments[at], tonumber(arguments[at + 1]), tonumber(arguments[at + 2])
+  local cap, cost, flags = tonumber(arguments[at + 3]), tonumber(arguments[at + 4]), tonumber(arguments[at + 5])
   local later = flags >= 2
   local e = entry_of(KEYS[i], kind)
   local claim = { e = e, kind = kind, cap = cap, p = p, admitted = true }
@@ -136,7 +136,7 @@ for i = 1, #KEYS do
       e.added = e.added + cost
     end
   else
-    local numbers = kind .. ' ' .. ARGV[at + 1] .. ' ' .. ARGV[at + 2] .. ' ' .. ARGV[at + 3]
+    local numbers = kind .. ' ' .. arguments[at + 1] .. ' ' .. arguments[at + 2] .. ' ' .. arguments[at + 3]
     claim.numbers = numbers
     local s = enter(e, kind, numbers, p, u, cap)
     claim.before = s
@@ -154,7 +154,7 @@ for i = 1, #KEYS do
   refused = refused or (not claim.admitted and flags % 2 == 1)
 end
 
-local charges = not refused and ARGV[1] == 'a'
+local charges = not refused and arguments[1] == 'a'
 
 -- Answer: seven numbers a claim.
 local reply = {}

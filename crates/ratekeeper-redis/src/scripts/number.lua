@@ -1,9 +1,9 @@
 -- Numbers are doubles: integers are exact below 2^53, and everything here stays below it.
-local fmod = math.fmod
 
--- Returns floor(x / y) and the rest. The division alone may round up to the next integer.
+-- Returns floor(x / y) and the rest, exactly for x < 2^52: no quotient lies so close below an
+-- integer that it would be rounded up to it.
 local function divide(x, y)
-  local rest = fmod(x, y)
+  local rest = x % y
   return (x - rest) / y, rest
 end
 
