@@ -189,6 +189,10 @@ impl ManualClock {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| {
                 Some(Nanos::new(now.saturating_add(by)).get())
             });
+        self.advance_unix(by);
+    }
+
+    fn advance_unix(&self, by: u64) {
         let _ = self
             .0
             .unix
@@ -199,8 +203,8 @@ impl ManualClock {
 
     /// Moves the clock forward to this moment; a moment in the past leaves it where it is.
     pub fn advance_to(&self, moment: Nanos) {
-        let now = self.now();
-        self.advance(Duration::from_nanos(moment.get().saturating_sub(now.get())));
+        let before = self.0.now.fetch_max(moment.get(), Ordering::Relaxed);
+        self.advance_unix(moment.get().saturating_sub(before));
     }
 
     /// Sets the calendar time, forward or back, as the time since the Unix epoch.

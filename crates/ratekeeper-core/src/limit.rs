@@ -81,7 +81,8 @@ impl FromStr for Algorithm {
 ///
 /// The name stands in header fields, metrics and errors. The counter that a store keeps is named
 /// by it too, unless [`with_counter`](Self::with_counter) says otherwise: two limits on one store
-/// share their counts only when they name the same counter.
+/// share their counts only when they name the same counter. Names are kept for the life of the
+/// process, so a limit is named after a plan or a purpose; tenants and users are keys.
 ///
 /// # Examples
 ///

@@ -80,6 +80,10 @@ impl Memory {
     /// The live keys a limit holds unless told otherwise.
     pub const DEFAULT_MAX_KEYS: usize = 1 << 18;
 
+    /// The most live keys that a limit can be told to hold: room for 2^28 takes 18 GiB of addresses,
+    /// of which the system hands out what is used.
+    pub const MOST_KEYS: usize = 1 << 28;
+
     /// The entries that a sliding log's keys hold together unless told otherwise: 16 MiB.
     pub const DEFAULT_MAX_LOG_ENTRIES: usize = 1 << 20;
 
@@ -283,17 +287,19 @@ impl MemoryBuilder {
         }
     }
 
-    /// Sets the live keys that each limit holds without losing any, at least one.
+    /// Sets the live keys that each limit holds without losing any, from one to
+    /// [`Memory::MOST_KEYS`]; what is beyond is taken for the nearer end.
     pub fn max_keys(self, max_keys: usize) -> Self {
         Self {
-            max_keys: max_keys.max(1),
+            max_keys: max_keys.clamp(1, Memory::MOST_KEYS),
             ..self
         }
     }
 
     /// Sets the live keys that the limits of one counter hold.
     pub fn max_keys_of(mut self, counter: &str, max_keys: usize) -> Self {
-        self.max_keys_of.push((counter.into(), max_keys.max(1)));
+        self.max_keys_of
+            .push((counter.into(), max_keys.clamp(1, Memory::MOST_KEYS)));
         self
     }
 

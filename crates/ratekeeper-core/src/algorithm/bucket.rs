@@ -255,7 +255,9 @@ impl Bucket {
         max_debt: u64,
     ) -> Charged {
         let level = Self::level(words, moment);
-        let ceiling = self.span(self.burst + max_debt).max(level);
+        let most = u128::from(self.burst) + u128::from(max_debt);
+        let most = (most * self.period.wide()).min(u128::from(Self::MAX_DRAIN) * self.units.wide());
+        let ceiling = self.span_of_rests(most).max(level);
         let wanted = u128::from(units) * self.period.wide();
         let room = self.rests(self.subtract(ceiling, level));
         let taken = wanted.min(room);

@@ -405,7 +405,7 @@ impl CalendarWindow {
         max_debt: u64,
     ) -> Charged {
         let stand = self.stand(words, moment);
-        let (count, clipped) = overdraw(stand.count, units, self.units + max_debt);
+        let (count, clipped) = overdraw(stand.count, units, self.units.saturating_add(max_debt));
         Charged {
             words: [stand.start, count],
             clipped,

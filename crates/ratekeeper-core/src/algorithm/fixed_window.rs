@@ -89,7 +89,7 @@ impl FixedWindow {
         max_debt: u64,
     ) -> Charged {
         let [start, count] = self.standing_window(words, moment);
-        let (count, clipped) = overdraw(count, units, self.units + max_debt);
+        let (count, clipped) = overdraw(count, units, self.units.saturating_add(max_debt));
         Charged {
             words: [start, count],
             clipped,

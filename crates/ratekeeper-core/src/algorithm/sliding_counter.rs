@@ -191,7 +191,13 @@ impl SlidingCounter {
         let mut windows = self.roll(words, moment);
         // The bound is on all that counts, the previous window's part included.
         let counted = self.counted(windows, moment);
-        let (charged, clipped) = overdraw(counted, units, self.capacity() + max_debt);
+        let (charged, clipped) = overdraw(
+            counted,
+            units,
+            self.capacity()
+                .saturating_add(max_debt)
+                .min(u32::MAX.into()),
+        );
         windows.current += charged - counted;
         Charged {
             words: windows.pack(),

@@ -66,14 +66,18 @@ impl SlidingLog {
         {
             log.entries.clear();
             log.used = 0;
-            return;
         }
         while let Some((at, units)) = log.entries.front().copied() {
             if at + self.window > now {
-                return;
+                break;
             }
             log.used -= units;
             log.entries.pop_front();
+        }
+        // Gives back what a burst took, in steps that are paid for by the entries that have gone.
+        let (length, room) = (log.entries.len(), log.entries.capacity());
+        if room > 64 && length < room / 4 {
+            log.entries.shrink_to(2 * length);
         }
     }
 
@@ -140,7 +144,7 @@ impl SlidingLog {
     /// Charges units whether or not they fit, up to `max_debt` above the capacity; returns the
     /// units that were not charged. The log has been expired at this moment.
     pub fn charge(&self, log: &mut Log, moment: Moment, units: u64, max_debt: u64) -> u64 {
-        let room = (self.units + max_debt).saturating_sub(log.used);
+        let room = (self.units.saturating_add(max_debt)).saturating_sub(log.used);
         let taken = units.min(room);
         self.push(log, moment, taken);
         units - taken
@@ -199,6 +203,18 @@ mod tests {
         );
         assert!(admit(&limit, &mut log, 1_000_000_010, 1));
         assert_eq!(log.len(), 2);
+    }
+
+    #[test]
+    fn a_log_gives_back_what_a_burst_took() {
+        let limit = SlidingLog::new(Quota::per_second(10_000), 0).unwrap();
+        let mut log = Log::default();
+        for now in 0..10_000 {
+            assert!(admit(&limit, &mut log, now, 1));
+        }
+        assert!(log.entries.capacity() >= 10_000);
+        assert!(admit(&limit, &mut log, 2_000_000_000, 1));
+        assert!(log.entries.capacity() <= 64, "{}", log.entries.capacity());
     }
 
     #[test]

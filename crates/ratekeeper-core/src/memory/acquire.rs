@@ -10,7 +10,7 @@ use crate::store::Answer;
 use crate::sync::MutexGuard;
 
 use super::Inner;
-use super::check::log_outcome;
+use super::check::{log_outcome, push};
 use super::logs::{Logs, Shard};
 use super::state::{read, write};
 use super::table::{Chain, Inserted, Slot, Table};
@@ -56,7 +56,7 @@ impl Inner {
         }
 
         let charges = !refused && !claims.is_peek();
-        let mut taken = [false; N];
+        let mut made_room = [None; N];
         let decided = || {
             targets
                 .iter()
@@ -71,8 +71,7 @@ impl Inner {
                 continue;
             }
             if decision.units > 0 {
-                let inserted = self.charge(&mut locks, index, claim, target, decision, moment);
-                taken[index] = inserted == Some(Inserted::Taken);
+                made_room[index] = locks.charge(index, target, decision, moment);
             }
             if claim.settles {
                 answer.receipts.push(Receipt {
@@ -92,11 +91,13 @@ impl Inner {
         }
         drop(locks);
         for (index, target) in targets.iter().flatten().enumerate() {
-            if let Place::Line { table, numbers, .. } = target.place
-                && taken[index]
-            {
-                let limit = request[index].limit;
-                self.after_insert(limit, table, numbers, Inserted::Taken, moment);
+            let limit = request[index].limit;
+            match (target.place, made_room[index]) {
+                (Place::Line { table, numbers, .. }, Some(MadeRoom::InTable(inserted))) => {
+                    self.after_insert(limit, table, numbers, inserted, moment);
+                }
+                (_, Some(MadeRoom::InLogs(evicted))) => self.tell_evicted(limit, evicted),
+                _ => {}
             }
         }
     }
@@ -140,41 +141,14 @@ impl Inner {
             place,
         }
     }
+}
 
-    /// Writes what an admitted claim spends.
-    fn charge<const N: usize>(
-        &self,
-        locks: &mut Locks<'_, N>,
-        index: usize,
-        claim: &Claim<'_>,
-        target: &Target<'_>,
-        decision: &Decided<'_>,
-        moment: Moment,
-    ) -> Option<Inserted> {
-        match target.place {
-            Place::Line { numbers, .. } => {
-                let shared = locks.shared;
-                let chain = locks.chain(index);
-                // Where claims meet in a line, an earlier one may have moved or made the entry.
-                let slot = if shared {
-                    chain.find(target.tag)
-                } else {
-                    decision.slot
-                };
-                let words = decision.verdict.words;
-                let inserted = write(chain, slot, target.tag, numbers, words, moment);
-                if inserted == Some(Inserted::Evicted) {
-                    self.observer.evicted(claim.limit);
-                }
-                inserted
-            }
-            Place::Shard { logs, numbers, .. } => {
-                let (shard, units) = (locks.shard(index), decision.units);
-                self.push(claim.limit, logs, shard, target.tag, numbers, moment, units);
-                None
-            }
-        }
-    }
+/// What had to be done to make room for a charge; told once no lock is held.
+#[derive(Clone, Copy)]
+enum MadeRoom {
+    InTable(Inserted),
+    /// The logs of so many live keys had to go.
+    InLogs(u64),
 }
 
 /// Where a claim's counter is.
@@ -386,6 +360,35 @@ impl<'a, const N: usize> Locks<'a, N> {
                     slot: None,
                     units,
                 }
+            }
+        }
+    }
+
+    /// Writes what an admitted claim spends.
+    fn charge(
+        &mut self,
+        index: usize,
+        target: &Target<'_>,
+        decision: &Decided<'_>,
+        moment: Moment,
+    ) -> Option<MadeRoom> {
+        match target.place {
+            Place::Line { numbers, .. } => {
+                let shared = self.shared;
+                let chain = self.chain(index);
+                // Where claims meet in a line, an earlier one may have moved or made the entry.
+                let slot = if shared {
+                    chain.find(target.tag)
+                } else {
+                    decision.slot
+                };
+                let words = decision.verdict.words;
+                write(chain, slot, target.tag, numbers, words, moment).map(MadeRoom::InTable)
+            }
+            Place::Shard { logs, numbers, .. } => {
+                let (tag, units) = (target.tag, decision.units);
+                let evicted = push(logs, self.shard(index), tag, numbers, moment, units);
+                Some(MadeRoom::InLogs(evicted))
             }
         }
     }

@@ -182,29 +182,31 @@ impl Inner {
         if !outcome.is_allowed() || cost == 0 || peek {
             return outcome;
         }
-        self.push(limit, logs, &mut shard, tag, numbers, moment, cost);
-        log_outcome(logs, &mut shard, tag, numbers, moment, 0, 0)
+        let evicted = push(logs, &mut shard, tag, numbers, moment, cost);
+        let outcome = log_outcome(logs, &mut shard, tag, numbers, moment, 0, 0);
+        drop(shard);
+        self.tell_evicted(limit, evicted);
+        outcome
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the parts of one claim on a locked shard"
-    )]
-    pub(super) fn push(
-        &self,
-        limit: &Limit,
-        logs: &Logs,
-        shard: &mut Shard,
-        tag: u64,
-        numbers: &SlidingLog,
-        moment: Moment,
-        cost: u64,
-    ) {
-        let evicted = logs.change(shard, tag, numbers, moment, |log| {
-            numbers.push(log, moment, cost);
-        });
+    /// Tells the observer of evicted keys. Called with no lock held: it may ask the store.
+    pub(super) fn tell_evicted(&self, limit: &Limit, evicted: u64) {
         (0..evicted).for_each(|_| self.observer.evicted(limit));
     }
+}
+
+/// Adds a charge to a log. Returns the logs of live keys that had to go to make room.
+pub(super) fn push(
+    logs: &Logs,
+    shard: &mut Shard,
+    tag: u64,
+    numbers: &SlidingLog,
+    moment: Moment,
+    cost: u64,
+) -> u64 {
+    logs.change(shard, tag, numbers, moment, |log| {
+        numbers.push(log, moment, cost);
+    })
 }
 
 /// Decides once more, as of the moment that was read, on an entry that others keep changing.

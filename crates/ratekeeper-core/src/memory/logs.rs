@@ -131,9 +131,31 @@ impl Logs {
         } else if after > before
             && entries.wrapping_add(after.wrapping_sub(before)) > self.max_entries
         {
-            evicted += self.evict(shard, moment, Some(tag));
+            evicted += self.make_room_for_entries(shard, moment, tag);
         }
         evicted
+    }
+
+    /// Drops a log of this shard, or if it holds no other, of one of the next that is free.
+    fn make_room_for_entries(&self, shard: &mut Shard, moment: Moment, spare: u64) -> u64 {
+        if let Some(live) = self.evict(shard, moment, Some(spare)) {
+            return live;
+        }
+        let own = Self::shard_of(spare);
+        for step in 1..SHARDS {
+            // Waiting for a lock while holding one could be for ever.
+            if let Ok(mut other) = self.shards[(own + step) % SHARDS].try_lock()
+                && let Some(live) = self.evict(&mut other, moment, None)
+            {
+                return live;
+            }
+        }
+        0
+    }
+
+    /// Returns whether a key has a log in this shard.
+    pub(super) fn contains(shard: &Shard, tag: u64) -> bool {
+        shard.index.contains_key(&tag)
     }
 
     fn make_room_for_key(&self, shard: &mut Shard, moment: Moment) -> u64 {
@@ -150,24 +172,24 @@ impl Logs {
         if shard.slots.len() < self.max_keys_per_shard {
             0
         } else {
-            self.evict(shard, moment, None)
+            self.evict(shard, moment, None).unwrap_or(0)
         }
     }
 
-    /// Drops the log whose loss matters least of a few: of a key that is not exhausted, and of
-    /// these the one nearest to fresh. Returns how many live ones that were.
-    fn evict(&self, shard: &mut Shard, moment: Moment, spare: Option<u64>) -> u64 {
+    /// Drops the log whose loss matters least of a few: one that has expired, or else that of a key
+    /// that is not exhausted, and of these the one nearest to fresh. Returns how many live ones that
+    /// were, or `None` if there is no log to drop.
+    fn evict(&self, shard: &mut Shard, moment: Moment, spare: Option<u64>) -> Option<u64> {
         let count = shard.slots.len();
         let start = shard.hand;
         shard.hand = (start + CANDIDATES) % count.max(1);
         let candidates = (0..CANDIDATES.min(count)).map(|step| (start + step) % count);
         let victim = candidates
             .filter(|slot| spare != Some(shard.slots[*slot].tag))
-            .min_by_key(|slot| shard.slots[*slot].rank());
-        let Some(victim) = victim else { return 0 };
-        let live = shard.slots[victim].fresh_at() > moment.now.get();
+            .min_by_key(|slot| shard.slots[*slot].rank(moment))?;
+        let live = shard.slots[victim].is_live(moment);
         self.drop_slot(shard, victim);
-        u64::from(live)
+        Some(u64::from(live))
     }
 
     fn drop_slot(&self, shard: &mut Shard, slot: usize) {
@@ -222,7 +244,13 @@ impl Keyed {
         self.numbers.fresh_at(&self.log)
     }
 
-    fn rank(&self) -> (bool, u64) {
-        (!self.numbers.admits(&self.log, 1), self.fresh_at())
+    fn is_live(&self, moment: Moment) -> bool {
+        self.fresh_at() > moment.now.get()
+    }
+
+    fn rank(&self, moment: Moment) -> (bool, bool, u64) {
+        // As it was last seen: what has expired since would only make it admit more.
+        let is_exhausted = !self.numbers.admits(&self.log, 1);
+        (self.is_live(moment), is_exhausted, self.fresh_at())
     }
 }

@@ -22,6 +22,9 @@ impl Inner {
             Settle::Refund => (*units, 0),
             Settle::Actual(actual) => (units.saturating_sub(actual), actual.saturating_sub(*units)),
         };
+        if refund == 0 && charge == 0 {
+            return;
+        }
         let tag = self.secret.tag(key);
         let mut clipped = 0;
         match limit.numbers() {
@@ -50,12 +53,16 @@ impl Inner {
             Numbers::Log(numbers) => {
                 let logs = self.logs(limit);
                 let mut shard = logs.lock(Logs::shard_of(tag));
+                if charge == 0 && !Logs::contains(&shard, tag) {
+                    return;
+                }
                 let moment = Moment::from(self.clock.now());
                 let evicted = logs.change(&mut shard, tag, numbers, moment, |log| {
                     numbers.refund(log, refund, *stamp);
                     clipped = numbers.charge(log, moment, charge, limit.max_debt());
                 });
-                (0..evicted).for_each(|_| self.observer.evicted(limit));
+                drop(shard);
+                self.tell_evicted(limit, evicted);
             }
         }
         if clipped > 0 {

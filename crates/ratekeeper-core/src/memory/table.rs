@@ -32,7 +32,7 @@
 //! that takes an unused entry also sweeps [`SWEEP`] chains in turn and frees what has become
 //! fresh. An entry in use has been live within the last full turn, of M / 2 / `SWEEP` insertions; so
 //! as long as no more than M keys are live, no more than M + M / 8 entries are in use, and the
-//! pool is large enough for these however they are spread. Only beyond that a live key is evicted,
+//! pool is large enough for these as tags spread them. Only beyond that a live key is evicted,
 //! after another sweep has found nothing. So after more keys have been live than that, the first
 //! insertions make room again; of those M / 8 a few may still cost a live key.
 //!
@@ -292,6 +292,9 @@ impl Table {
             let head = &self.line(line)[HEAD];
             pool.freed = head.load(Ordering::Relaxed) >> LINK_SHIFT;
             head.store(0, Ordering::Relaxed);
+            // Release pairs with the Acquire fence in `View::is_current`: whoever reads what is
+            // written into the line from here on sees that its old chain has let it go.
+            fence(Ordering::Release);
             return Some(line);
         }
         (pool.unused < pool.end).then(|| {

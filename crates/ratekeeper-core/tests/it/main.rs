@@ -6,4 +6,5 @@
 
 mod allocations;
 mod flood;
+mod logs;
 mod stress;
