@@ -11,3 +11,4 @@ mod grpc;
 mod histories;
 mod hyper;
 mod linear;
+mod shaping;
