@@ -3,7 +3,7 @@
 //! ```text
 //! redis-server --port 6380 --save '' &
 //! REDIS_URL=redis://127.0.0.1:6380 cargo run --example redis --features redis
-//! for i in $(seq 6); do curl -so /dev/null -w '%{http_code} ' localhost:3000 localhost:3001; done
+//! for i in $(seq 6); do curl -s -o /dev/null -o /dev/null -w '%{http_code} ' localhost:3000 localhost:3001; done
 //! ```
 
 use std::error::Error;

@@ -39,7 +39,10 @@ type Call = Arc<dyn Fn(u64) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send +
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (quick, json) = (arguments.contains(&"--quick".into()), arguments.contains(&"--json".into()));
+    let (quick, json) = (
+        arguments.contains(&"--quick".into()),
+        arguments.contains(&"--json".into()),
+    );
     let server = server::Server::start();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -50,49 +53,105 @@ fn main() {
         let contestants = contestants(&server.url()).await;
         let rounds = if quick { 3 } else { 9 };
         let calls = if quick { 2_000 } else { 10_000 };
-        let mut rows = vec![row("redis/check/p50/1", "us", rounds, &contestants, async |call| {
-            p50(call, calls).await
-        })
-        .await];
+        let mut rows = vec![
+            row(
+                "redis/check/p50/1",
+                "us",
+                rounds,
+                &contestants,
+                async |call| p50(call, calls).await,
+            )
+            .await,
+        ];
         for under_way in [32, 256] {
             let id = format!("redis/check/rate/{under_way}");
             let time = Duration::from_millis(if quick { 300 } else { 1_000 });
-            rows.push(row(&id, "1/s", rounds, &contestants, async |call| rate(call, under_way, time).await).await);
+            rows.push(
+                row(&id, "1/s", rounds, &contestants, async |call| {
+                    rate(call, under_way, time).await
+                })
+                .await,
+            );
         }
         if json {
-            println!("{{\"machine\":{:?},\"rows\":[\n{}\n]}}", machine(), rows.join(",\n"));
-        }
-        else {
-            rows.iter().for_each(|row| println!("{row}"));
+            let rows: Vec<String> = rows.iter().map(Row::json).collect();
+            println!(
+                "{{\"machine\":{:?},\"rows\":[\n{}\n]}}",
+                machine(),
+                rows.join(",\n")
+            );
+        } else {
+            rows.iter().for_each(Row::print);
         }
     });
 }
 
-/// Measures all contestants in turn, several rounds, and returns the row of medians.
+/// A line of the results: the medians of one question's contestants.
+struct Row {
+    id: String,
+    unit: &'static str,
+    medians: Vec<(&'static str, f64)>,
+}
+
+impl Row {
+    fn print(&self) {
+        println!("{} ({})", self.id, self.unit);
+        let ours = self.medians[0].1;
+        for (name, median) in &self.medians {
+            println!(
+                "    {name:<20} {median:>12.1}  ours is {:.2} of it",
+                ours / median
+            );
+        }
+    }
+
+    fn json(&self) -> String {
+        let medians = self.medians.iter();
+        let medians: Vec<String> = medians
+            .map(|(name, median)| format!("{name:?}:{median:.3}"))
+            .collect();
+        format!(
+            "{{\"id\":{:?},\"unit\":{:?},{}}}",
+            self.id,
+            self.unit,
+            medians.join(",")
+        )
+    }
+}
+
+/// Measures all contestants in turn, several rounds.
 async fn row(
     id: &str,
-    unit: &str,
+    unit: &'static str,
     rounds: usize,
     contestants: &[(&'static str, Call)],
     measure: impl AsyncFn(&Call) -> f64,
-) -> String {
+) -> Row {
     let mut figures = vec![Vec::new(); contestants.len()];
     for _ in 0..rounds {
         for ((_, call), figures) in contestants.iter().zip(&mut figures) {
             figures.push(measure(call).await);
         }
     }
-    let medians = contestants.iter().zip(figures).map(|((name, _), mut figures)| {
-        figures.sort_by(f64::total_cmp);
-        format!("{name:?}:{:.3}", figures[figures.len() / 2])
-    });
-    let medians: Vec<String> = medians.collect();
-    format!("{{\"id\":{id:?},\"unit\":{unit:?},{}}}", medians.join(","))
+    let medians = contestants
+        .iter()
+        .zip(figures)
+        .map(|((name, _), mut figures)| {
+            figures.sort_by(f64::total_cmp);
+            (*name, figures[figures.len() / 2])
+        });
+    Row {
+        id: id.to_owned(),
+        unit,
+        medians: medians.collect(),
+    }
 }
 
 async fn contestants(url: &str) -> Vec<(&'static str, Call)> {
     let names = KeyNames::secret("the secret of the benchmark").expect("a long secret");
-    let store = Redis::builder(url, "bench", names).build().expect("a store");
+    let store = Redis::builder(url, "bench", names)
+        .build()
+        .expect("a store");
     store.verify().await.expect("a server");
     let quota = Quota::per_second(UNITS).with_burst(UNITS);
     let limit = Limit::token_bucket("bench", quota).expect("a limit");
@@ -115,9 +174,16 @@ async fn contestants(url: &str) -> Vec<(&'static str, Call)> {
         Arc::new(move |key| {
             let mut connection = connection.clone();
             let mut call = redis::cmd("EVALSHA");
-            call.arg(&digest).arg(1).arg(format!("bench:rk1:{{bare}}:{key:032}"));
+            call.arg(&digest)
+                .arg(1)
+                .arg(format!("bench:rk1:{{bare}}:{key:032}"));
             // 100,000 a second: one in ten microseconds.
-            call.arg("a").arg("b").arg(10).arg(1).arg(UNITS).arg(1).arg(1);
+            call.arg("1")
+                .arg(format!("b 10 1 {UNITS}"))
+                .arg(1)
+                .arg(10)
+                .arg(1)
+                .arg(UNITS);
             Box::pin(async move {
                 let answer: Vec<i64> = call.query_async(&mut connection).await.expect("an answer");
                 assert_eq!(answer[0], 1);
@@ -129,12 +195,19 @@ async fn contestants(url: &str) -> Vec<(&'static str, Call)> {
         Arc::new(move |_| {
             let mut connection = connection.clone();
             Box::pin(async move {
-                let _: String = redis::cmd("PING").query_async(&mut connection).await.expect("a pong");
+                let _: String = redis::cmd("PING")
+                    .query_async(&mut connection)
+                    .await
+                    .expect("a pong");
             })
         })
     };
     let burst = u32::try_from(UNITS).expect("a small number");
-    let quota = GcraQuota::new(UNITS.try_into().expect("a small number"), Duration::from_secs(1), burst);
+    let quota = GcraQuota::new(
+        UNITS.try_into().expect("a small number"),
+        Duration::from_secs(1),
+        burst,
+    );
     let peer = RedisGcra::new(connect(url).await, quota.expect("a quota")).with_namespace("peer");
     let peer: Call = Arc::new(move |key| {
         let answer = peer.check(format!("{key:032}"));
@@ -142,7 +215,12 @@ async fn contestants(url: &str) -> Vec<(&'static str, Call)> {
             answer.await.expect("an answer");
         })
     });
-    vec![("ours", ours), ("bare", bare), ("ping", ping), ("tower-rate-limiter", peer)]
+    vec![
+        ("ours", ours),
+        ("bare", bare),
+        ("ping", ping),
+        ("tower-rate-limiter", peer),
+    ]
 }
 
 /// A connection with the settings that ours has.
@@ -175,7 +253,10 @@ async fn p50(call: &Call, calls: usize) -> f64 {
 
 /// Returns the calls a second with so many under way.
 async fn rate(call: &Call, under_way: u64, time: Duration) -> f64 {
-    let (done, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let (done, stop) = (
+        Arc::new(AtomicU64::new(0)),
+        Arc::new(AtomicBool::new(false)),
+    );
     let start = Instant::now();
     let tasks: Vec<_> = (0..under_way)
         .map(|task| {
@@ -202,7 +283,12 @@ async fn rate(call: &Call, under_way: u64, time: Duration) -> f64 {
 fn machine() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let line = text.lines().find(|line| line.starts_with("model name"));
-    let model = line.and_then(|line| line.split(':').nth(1)).unwrap_or(std::env::consts::ARCH);
+    let model = line
+        .and_then(|line| line.split(':').nth(1))
+        .unwrap_or(std::env::consts::ARCH);
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-    format!("{cores} virtual cores, {}, server and callers on the same", model.trim())
+    format!(
+        "{cores} virtual cores, {}, server and callers on the same",
+        model.trim()
+    )
 }

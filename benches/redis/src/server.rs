@@ -15,13 +15,24 @@ impl Server {
         let port = listener.local_addr().expect("an address").port();
         drop(listener);
         let process = Command::new("redis-server")
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+            .args([
+                "--port",
+                &port.to_string(),
+                "--bind",
+                "127.0.0.1",
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+            ])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .unwrap_or_else(|error| {
-                eprintln!("redis-server: {error}; install it with: apt-get install -y redis-server");
+                eprintln!(
+                    "redis-server: {error}; install it with: apt-get install -y redis-server"
+                );
                 std::process::exit(1)
             });
         let server = Self { port, process };

@@ -210,3 +210,37 @@ pub(crate) fn settle(
         .arg(receipt.limit.max_debt());
     Ok(time.finish(command))
 }
+
+#[cfg(test)]
+mod tests {
+    use ratekeeper_core::{Claim, Quota};
+
+    use super::*;
+    use crate::names::KeyNames;
+
+    /// So two nodes agree however far their clocks are apart: the script reads the server's.
+    #[test]
+    fn what_a_node_sends_tells_nothing_of_its_clock() {
+        let sent = || {
+            let names = KeyNames::secret("0123456789abcdef").unwrap();
+            let namer = Namer::new("shop", names);
+            let limit = Limit::token_bucket("pages", Quota::per_second(3)).unwrap();
+            let claims = [Claim::new(&limit, "alice"), Claim::new(&limit, "bob")];
+            let claims = Claims::new(&claims).unwrap();
+            let request = Request::new(&claims, &namer, Time::Server).unwrap();
+            let words = request.command.args_iter().skip(5);
+            words.map(|word| format!("{word:?}")).collect::<Vec<_>>()
+        };
+        let mut expected = vec!["a"];
+        for _ in 0..2 {
+            expected.extend(["b", "1000000", "3", "3", "1", "1"]);
+        }
+        let expected: Vec<_> = expected
+            .iter()
+            .map(|word| format!("{:?}", redis::Arg::Simple(word.as_bytes())))
+            .collect();
+        assert_eq!(sent(), expected);
+        assert_eq!(sent(), sent());
+        assert_eq!(script::SOURCE.matches("'TIME'").count(), 1);
+    }
+}
