@@ -11,7 +11,7 @@ const MAX_BUCKET_UNITS: u64 = 1 << 26;
 /// Twice a counter's window in microseconds: added to a time before 2112 it stays exact.
 const MAX_COUNTER_SPAN: u64 = 1 << 52;
 
-/// Entries of one key's log, of about 30 bytes each.
+/// Entries of one key's log, of about 15 bytes each.
 const MAX_LOG_UNITS: u64 = 1 << 20;
 
 /// A limit as the script knows it: the algorithm's letter, its two numbers and the capacity.
