@@ -188,10 +188,12 @@ impl Inner {
         own.map_or(self.max_keys, |(_, max_keys)| *max_keys)
     }
 
-    /// Returns the present moment, with calendar time only for those that look at it.
+    /// Returns the present moment for numbers and an entry, with calendar time only where one of
+    /// them looks at it: an entry that was counted by other numbers may.
     #[inline]
-    fn moment(&self, fixed: &Fixed) -> Moment {
-        if let Fixed::Calendar(_) = fixed {
+    fn moment(&self, (fixed, version): (&Fixed, u32), slot: Option<table::Slot<'_>>) -> Moment {
+        let foreign = slot.is_some_and(|slot| slot.version() != version);
+        if foreign || matches!(fixed, Fixed::Calendar(_)) {
             self.calendar_moment()
         } else {
             Moment::from(self.clock.now())

@@ -33,12 +33,9 @@ impl Inner {
             targets[index] = Some(self.target(request, index, claim, &targets));
         }
         let mut locks = Locks::take(&targets);
-        // The clock is read under the locks, so that a line's moments never go back.
-        let moment = if targets.iter().flatten().any(Target::is_calendar) {
-            self.calendar_moment()
-        } else {
-            Moment::from(self.clock.now())
-        };
+        // The clock is read under the locks, so that a line's moments never go back. Any entry may
+        // have been counted by a calendar before its limit was changed.
+        let moment = self.calendar_moment();
         let moment_of = |target: &Target<'_>| target.moment(moment, claims.moment());
 
         let mut decided: [Option<Decided<'_>>; N] = [const { None }; N];
@@ -198,16 +195,6 @@ impl<'a> Target<'a> {
             },
             _ => now,
         }
-    }
-
-    fn is_calendar(&self) -> bool {
-        matches!(
-            self.place,
-            Place::Line {
-                numbers: (Fixed::Calendar(_), _),
-                ..
-            }
-        )
     }
 
     /// Returns the state that this claim leaves as another claim's numbers see it.

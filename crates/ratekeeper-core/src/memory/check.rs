@@ -111,9 +111,9 @@ impl Inner {
         let fixed = numbers.0;
         let table = self.table(limit);
         let mut chain = table.lock(table.line_of(tag));
-        // The clock is read under the lock, so that a line's moments never go back.
-        let moment = self.moment(fixed);
         let slot = chain.find(tag);
+        // The clock is read under the lock, so that a line's moments never go back.
+        let moment = self.moment(numbers, slot);
         let before = read(&mut chain, slot, numbers, moment);
         let Verdict { outcome, words } = fixed.decide(numbers.1, before, moment, cost);
         match slot {

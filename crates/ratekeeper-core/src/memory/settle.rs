@@ -31,9 +31,9 @@ impl Inner {
             Numbers::Fixed { fixed, version } => {
                 let table = self.table(limit);
                 let mut chain = table.lock(table.line_of(tag));
-                let moment = self.moment(fixed);
                 let slot = chain.find(tag);
                 let numbers = (fixed, *version);
+                let moment = self.moment(numbers, slot);
                 let words = read(&mut chain, slot, numbers, moment);
                 if refund > 0
                     && let Some(slot) = slot

@@ -5,6 +5,7 @@
 )]
 
 mod allocations;
+mod change;
 mod flood;
 mod logs;
 mod stress;
