@@ -17,6 +17,10 @@ const MANY: u64 = 1_000_000;
 /// Calls of one round: some hundred microseconds, so that few rounds are interrupted.
 const CALLS: u64 = 4_000;
 
+/// The same on a few keys: most calls find them as the calls before have left them, and not as the
+/// other contestants have.
+const CALLS_OF_FEW: u64 = 20_000;
+
 pub fn rows(settings: Settings) -> Vec<Row> {
     let mut rows = vec![clock(settings)];
     rows.extend(few_keys(settings));
@@ -61,31 +65,37 @@ fn few_keys(settings: Settings) -> Vec<Row> {
         used(governor_refuse.check_key(&key));
     });
     let allow = Contest::new("check/1k/allow")
-        .entry("ours", || each(CALLS, |i| used(ours_allow.check(i % FEW))))
+        .entry("ours", || {
+            each(CALLS_OF_FEW, |i| used(ours_allow.check(i % FEW)))
+        })
         .entry("governor", || {
-            each(CALLS, |i| used(governor.check_key(&(i % FEW))))
+            each(CALLS_OF_FEW, |i| used(governor.check_key(&(i % FEW))))
         })
         .entry("ours_quanta", || {
-            each(CALLS, |i| used(ours_quanta.check(i % FEW)))
+            each(CALLS_OF_FEW, |i| used(ours_quanta.check(i % FEW)))
         })
         .entry("governor_std", || {
-            each(CALLS, |i| used(governor_std.check_key(&(i % FEW))))
+            each(CALLS_OF_FEW, |i| used(governor_std.check_key(&(i % FEW))))
         })
         .entry("sharded_table", || {
-            each(CALLS, |i| {
+            each(CALLS_OF_FEW, |i| {
                 used(sharded.check(&plenty, &Key::from(i % FEW), 1))
             })
         })
-        .run(settings.rounds(901));
+        .run(settings.rounds(301));
     let refuse = Contest::new("check/1k/refuse")
-        .entry("ours", || each(CALLS, |i| used(ours_refuse.check(i % FEW))))
+        .entry("ours", || {
+            each(CALLS_OF_FEW, |i| used(ours_refuse.check(i % FEW)))
+        })
         .entry("ours_allow", || {
-            each(CALLS, |i| used(ours_allow.check(i % FEW)))
+            each(CALLS_OF_FEW, |i| used(ours_allow.check(i % FEW)))
         })
         .entry("governor", || {
-            each(CALLS, |i| used(governor_refuse.check_key(&(i % FEW))))
+            each(CALLS_OF_FEW, |i| {
+                used(governor_refuse.check_key(&(i % FEW)))
+            })
         })
-        .run(settings.rounds(901));
+        .run(settings.rounds(301));
     vec![allow, refuse]
 }
 
@@ -95,9 +105,11 @@ fn hot(settings: Settings) -> Row {
         governor::<u64>(PLENTY_FOR_ONE),
     );
     Contest::new("check/hot/allow")
-        .entry("ours", || each(CALLS, |_| used(ours.check(7u64))))
-        .entry("governor", || each(CALLS, |_| used(governor.check_key(&7))))
-        .run(settings.rounds(601))
+        .entry("ours", || each(CALLS_OF_FEW, |_| used(ours.check(7u64))))
+        .entry("governor", || {
+            each(CALLS_OF_FEW, |_| used(governor.check_key(&7)))
+        })
+        .run(settings.rounds(201))
 }
 
 fn hot_by_two_threads(settings: Settings) -> Vec<Row> {
@@ -138,22 +150,22 @@ fn two_rules(settings: Settings) -> Row {
     let limiter = on(&memory, first.clone());
     Contest::new("check/2rules")
         .entry("ours", || {
-            each(CALLS, |i| {
+            each(CALLS_OF_FEW, |i| {
                 let key = i % FEW;
                 let claims = [Claim::new(&first, key), Claim::new(&second, key)];
                 used(memory.acquire(&Claims::new(&claims).expect("two claims")));
             })
         })
         .entry("ours_one_rule", || {
-            each(CALLS, |i| {
+            each(CALLS_OF_FEW, |i| {
                 let claims = [Claim::new(&first, i % FEW)];
                 used(memory.acquire(&Claims::new(&claims).expect("one claim")));
             })
         })
         .entry("ours_limiter", || {
-            each(CALLS, |i| used(limiter.check(i % FEW)))
+            each(CALLS_OF_FEW, |i| used(limiter.check(i % FEW)))
         })
-        .run(settings.rounds(901))
+        .run(settings.rounds(301))
 }
 
 fn address(index: u64) -> IpAddr {
@@ -165,12 +177,14 @@ fn addresses(settings: Settings) -> Row {
     let (ours, governor) = (ours(PLENTY, 1 << 18), governor::<IpAddr>(PLENTY));
     Contest::new("check/1k/address/allow")
         .entry("ours", || {
-            each(CALLS, |i| used(ours.check(address(i % FEW))))
+            each(CALLS_OF_FEW, |i| used(ours.check(address(i % FEW))))
         })
         .entry("governor", || {
-            each(CALLS, |i| used(governor.check_key(&address(i % FEW))))
+            each(CALLS_OF_FEW, |i| {
+                used(governor.check_key(&address(i % FEW)))
+            })
         })
-        .run(settings.rounds(601))
+        .run(settings.rounds(201))
 }
 
 fn many_keys(settings: Settings, keys: u64, size: &str) -> Vec<Row> {
