@@ -56,7 +56,6 @@
 //! | feature | adds |
 //! |---|---|
 //! | `rustls` | `rediss://` by rustls with the system's certificates |
-//! | `native-tls` | `rediss://` by the system's TLS library |
 //!
 //! The minimum supported Rust version is 1.88.
 
