@@ -23,10 +23,12 @@ use crate::store::{Acquire, Answer, Store, StoreError};
 ///
 /// ```
 /// use ratekeeper_core::{AnyStore, Async, Memory};
-/// # use ratekeeper_core::{Answer, AsyncStore, Claims, Limit, LimitError, OwnedClaims, Receipt, Settle, StoreError};
+/// # use ratekeeper_core::{Answer, AsyncStore, Claims, Limit, LimitError, OwnedClaims, Receipt, Settle, StoreError, StoreErrorKind};
 /// # struct Elsewhere;
 /// # impl AsyncStore for Elsewhere {
-/// #     async fn acquire(&self, _: OwnedClaims) -> Result<Answer, StoreError> { unimplemented!() }
+/// #     async fn acquire(&self, _: OwnedClaims) -> Result<Answer, StoreError> {
+/// #         Err(StoreError::new(StoreErrorKind::Unavailable))
+/// #     }
 /// #     fn settle(&self, _: Receipt, _: Settle) {}
 /// #     fn supports(&self, _: &Limit) -> Result<(), LimitError> { Ok(()) }
 /// # }
