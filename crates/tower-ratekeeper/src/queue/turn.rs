@@ -280,7 +280,7 @@ where
         // The store's clock first: its moment is then never passed before the timer's.
         let store_now = store.now();
         let now = Instant::now();
-        let (as_of, left) = match (as_of, store_now) {
+        let (as_of, left, late) = match (as_of, store_now) {
             (Some(as_of), Some(store_now)) => {
                 // Windows are decided at the present moment whatever was asked.
                 let from = if place.limit.algorithm().has_burst() {
@@ -290,11 +290,18 @@ where
                 };
                 let promised = Nanos::new(from.get().saturating_add(nanos(wait)));
                 let left = promised.get().saturating_sub(store_now.get());
-                (Some(promised), Duration::from_nanos(left))
+                let late = store_now.get().saturating_sub(promised.get());
+                (
+                    Some(promised),
+                    Duration::from_nanos(left),
+                    Duration::from_nanos(late),
+                )
             }
-            _ => (None, wait),
+            _ => (None, wait, Duration::ZERO),
         };
-        let at = now.checked_add(left);
+        // A moment that has passed counts as what it is: who was promised it in time is not refused
+        // because nobody looked.
+        let at = now.checked_add(left).and_then(|at| at.checked_sub(late));
         let last = place.entered.checked_add(self.request.queue.max_wait);
         let last = last.and_then(|last| last.checked_add(TICK));
         match at {

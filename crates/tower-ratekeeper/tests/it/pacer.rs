@@ -373,6 +373,19 @@ async fn a_late_timer_costs_no_capacity() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_was_promised_a_turn_in_time_has_it_even_late() {
+    let pacer = ten_a_second(Queue::new(100).max_wait(millis(300)));
+    let start = Instant::now();
+    let mut turns = JoinSet::new();
+    for number in 0..4 {
+        send(&mut turns, &pacer, 1, number, start);
+    }
+    tokio::task::yield_now().await;
+    advance(millis(800)).await;
+    assert_eq!(leave(turns).await.len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_halt_of_minutes_does_not_let_everyone_out_together() {
     let pacer = ten_a_second(Queue::new(1_000).max_wait(Duration::MAX));
     let start = Instant::now();
