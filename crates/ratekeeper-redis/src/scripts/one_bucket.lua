@@ -17,8 +17,12 @@ if ARGV[1] == '1' then
     local after = level + n * p
     if n <= cap and after <= cap * p then
       local millis = after / (1000 * u)
+      local part = millis % 1
+      if part > 0 then
+        millis = millis - part + 1
+      end
       text = string.format('%s %.0f %.0f', numbers, now, after)
-      redis.call('SET', KEYS[1], text, 'PX', millis - millis % 1 + 1 + slack)
+      redis.call('SET', KEYS[1], text, 'PX', millis + slack)
       return { 1, now, after }
     elseif redis.call('PTTL', KEYS[1]) ~= -1 then
       return { 0, now, level }
