@@ -107,6 +107,7 @@ struct Prepared {
     max_debt: u64,
     counter_name: Arc<str>,
     counter: u32,
+    generation: u32,
     numbers: Numbers,
 }
 
@@ -171,6 +172,7 @@ impl Limit {
             max_debt,
             counter_name,
             counter,
+            generation: 0,
             numbers,
         })))
     }
@@ -276,6 +278,30 @@ impl Limit {
         Ok(Self(Arc::new(prepared)))
     }
 
+    /// Returns the limit in another generation than 0, for a change of its numbers that reaches the
+    /// nodes of a fleet one after the other.
+    ///
+    /// A shared store may decide by it whose numbers count where two nodes differ: those of the newer
+    /// generation, also for a node that does not have them yet.
+    /// [`Memory`](crate::Memory) takes no notice, as there all limits are replaced at once.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratekeeper_core::{Limit, Quota};
+    ///
+    /// let old = Limit::token_bucket("pages", Quota::per_second(10))?;
+    /// let new = Limit::token_bucket("pages", Quota::per_second(5))?.with_generation(1);
+    /// assert!(new.generation() > old.generation());
+    /// # Ok::<(), ratekeeper_core::LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn with_generation(self, generation: u32) -> Self {
+        let mut prepared = Arc::unwrap_or_clone(self.0);
+        prepared.generation = generation;
+        Self(Arc::new(prepared))
+    }
+
     /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -286,6 +312,12 @@ impl Limit {
     #[must_use]
     pub fn counter(&self) -> &str {
         &self.0.counter_name
+    }
+
+    /// Returns the generation of the numbers.
+    #[must_use]
+    pub fn generation(&self) -> u32 {
+        self.0.generation
     }
 
     /// Returns the algorithm.
@@ -373,7 +405,7 @@ impl Numbers {
     }
 }
 
-/// Two limits are equal when they count the same way under the same names.
+/// Two limits are equal when they count the same way under the same names, in one generation.
 impl PartialEq for Limit {
     fn eq(&self, other: &Self) -> bool {
         let key = |limit: &Self| {
@@ -382,9 +414,10 @@ impl PartialEq for Limit {
                 quota,
                 max_debt,
                 counter,
+                generation,
                 ..
             } = *limit.0;
-            (algorithm, quota, max_debt, counter)
+            (algorithm, quota, max_debt, counter, generation)
         };
         key(self) == key(other) && self.0.name == other.0.name
     }
@@ -487,6 +520,19 @@ mod tests {
         let shared = two.with_counter("one").unwrap();
         assert_eq!(one.counter_number(), shared.counter_number());
         assert_eq!(shared.name(), "two");
+    }
+
+    #[test]
+    fn a_generation_changes_neither_numbers_nor_names_but_tells_limits_apart() {
+        let old = Limit::token_bucket("x", Quota::per_second(10)).unwrap();
+        let new = old.clone().with_generation(7);
+        assert_eq!((old.generation(), new.generation()), (0, 7));
+        assert_eq!(old.numbers(), new.numbers());
+        assert_eq!(old.counter_number(), new.counter_number());
+        assert_ne!(old, new);
+        assert_eq!(new.clone().with_generation(0), old);
+        let debt = new.with_max_debt(3).unwrap().with_counter("y").unwrap();
+        assert_eq!(debt.generation(), 7);
     }
 
     #[test]

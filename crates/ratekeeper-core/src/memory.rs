@@ -13,7 +13,7 @@ mod tag;
 mod together;
 
 use std::fmt;
-use std::future::Ready;
+use std::future::Pending;
 use std::sync::Arc;
 
 use crate::algorithm::{Fixed, Moment};
@@ -210,7 +210,8 @@ impl Inner {
 }
 
 impl Store for Memory {
-    type Future = Ready<Result<Answer, StoreError>>;
+    // Never made: the answer is always known at once.
+    type Future = Pending<Result<Answer, StoreError>>;
 
     fn acquire(&self, claims: &Claims<'_>) -> Acquire<Self::Future> {
         let mut answer = Answer {
@@ -242,6 +243,16 @@ impl Store for Memory {
             inner.acquire(claims, &mut answer);
         }
         Acquire::Now(Ok(answer))
+    }
+
+    #[inline]
+    fn check(&self, claim: &Claim<'_>) -> Option<Outcome> {
+        match claim.cost {
+            Cost::Units(units) if !claim.settles => {
+                Some(self.0.check(claim.limit, &claim.key, units, false))
+            }
+            Cost::Units(_) | Cost::Deferred => None,
+        }
     }
 
     fn settle(&self, receipt: Receipt, how: Settle) {

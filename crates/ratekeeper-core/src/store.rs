@@ -4,9 +4,9 @@ use std::error::Error;
 use std::fmt;
 use std::future::Future;
 
-use crate::claim::Claims;
+use crate::claim::{Claim, Claims};
 use crate::clock::Nanos;
-use crate::decision::Decision;
+use crate::decision::{Decision, Outcome};
 use crate::limit::{Limit, LimitError};
 use crate::receipt::{Receipt, Settle};
 
@@ -49,6 +49,16 @@ pub trait Store: Send + Sync + 'static {
 
     /// Decides all claims of a request, all or none.
     fn acquire(&self, claims: &Claims<'_>) -> Acquire<Self::Future>;
+
+    /// Decides a single claim that is as plain as can be: units known now, no receipt, charged if
+    /// admitted. `None` is no answer: [`acquire`](Self::acquire) is asked then.
+    ///
+    /// A store that knows at once spares its caller the larger answer with this.
+    #[inline]
+    fn check(&self, claim: &Claim<'_>) -> Option<Outcome> {
+        let _ = claim;
+        None
+    }
 
     /// Ends a charge. Called from destructors: it returns at once and does not fail.
     fn settle(&self, receipt: Receipt, how: Settle);

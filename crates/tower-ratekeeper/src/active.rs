@@ -69,6 +69,17 @@ impl Picks {
     }
 }
 
+/// What the header fields of an allowed response say.
+pub(crate) enum Reported {
+    /// Of a single claim, which is the common case and kept small.
+    One {
+        outcome: Outcome,
+        pick: Pick,
+        unix: u64,
+    },
+    Several(Box<Report>),
+}
+
 /// What the header fields of a response say.
 pub(crate) struct Report {
     pub(crate) decision: Decision,
@@ -148,6 +159,41 @@ impl Active {
         !self.fields.formats().is_none()
     }
 
+    /// Writes the header fields of an allowed response.
+    pub(crate) fn write_reported(&self, reported: &Reported, headers: &mut http::HeaderMap) {
+        match reported {
+            Reported::One {
+                outcome,
+                pick,
+                unix,
+            } => {
+                if let Some((_, standing)) = self.standing_of(*pick, outcome, *unix, None) {
+                    self.fields.write(&[standing], headers);
+                }
+            }
+            Reported::Several(report) => self.write_fields(report, None, headers),
+        }
+    }
+
+    /// Returns how a rule's key stands, as the fields tell it.
+    fn standing_of(
+        &self,
+        pick: Pick,
+        outcome: &Outcome,
+        unix: u64,
+        retry_after: Option<u64>,
+    ) -> Option<(&Limit, Standing<'static>)> {
+        let limit = self.limit(pick)?;
+        let policy = self.prepared[usize::from(pick.rule)].policies[usize::from(pick.plan)]?;
+        let after = effective_window(limit, outcome);
+        let after = retry_after.map_or(after, |retry_after| after.min(retry_after));
+        let mut standing = Standing::new(policy, outcome.remaining()).after(after);
+        if unix > 0 {
+            standing = standing.reset_epoch(reset_epoch(unix, outcome));
+        }
+        Some((limit, standing))
+    }
+
     /// Writes the header fields of a report: every enforced rule, the most constrained first.
     ///
     /// Of a refusal, no window may last longer than the client is told to wait.
@@ -169,20 +215,11 @@ impl Active {
             if report.decision.is_shadowed(index) {
                 continue;
             }
-            let Some(limit) = self.limit(*pick) else {
-                continue;
-            };
-            let Some(policy) =
-                self.prepared[usize::from(pick.rule)].policies[usize::from(pick.plan)]
+            let Some((limit, mut standing)) =
+                self.standing_of(*pick, outcome, report.unix, retry_after)
             else {
                 continue;
             };
-            let after = effective_window(limit, outcome);
-            let after = retry_after.map_or(after, |retry_after| after.min(retry_after));
-            let mut standing = Standing::new(policy, outcome.remaining()).after(after);
-            if report.unix > 0 {
-                standing = standing.reset_epoch(reset_epoch(report.unix, outcome));
-            }
             let partitions = report.partitions.as_ref();
             if let Some(partition) = partitions.and_then(|partitions| partitions.get(index)) {
                 standing = standing.partition(partition);

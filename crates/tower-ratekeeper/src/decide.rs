@@ -14,7 +14,7 @@ use ratekeeper_core::{
     Standing, Store, StoreError, StoreErrorKind, Wait,
 };
 
-use crate::active::{Active, Pick, Picks, Report};
+use crate::active::{Active, Pick, Picks, Report, Reported};
 use crate::charges::Charges;
 use crate::diagnose;
 use crate::extension::RateLimitInfo;
@@ -26,10 +26,6 @@ use crate::ruleset::{Asked, CheckedRule, Preflight};
 use crate::shared::Shared;
 
 /// What is to be done with a request.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "made once a request and taken apart at once: a box would cost more"
-)]
 pub(crate) enum Verdict<St: Store> {
     /// It goes on to the inner service; what belongs to its response comes along.
     Allow(Option<After<St>>),
@@ -50,7 +46,7 @@ pub(crate) struct Question {
 pub(crate) struct After<St: Store> {
     shared: Arc<Shared<St>>,
     active: Arc<Active>,
-    report: Option<Report>,
+    report: Option<Reported>,
     /// Where the fields are to tell of it.
     waited: Option<Waited>,
     pub(crate) charges: Option<Charges<St>>,
@@ -77,8 +73,7 @@ impl<St: Store> After<St> {
             return;
         }
         if let Some(report) = &self.report {
-            self.active
-                .write_fields(report, None, response.headers_mut());
+            self.active.write_reported(report, response.headers_mut());
         }
         if let Some(waited) = &self.waited {
             waited.write_field(response.headers_mut());
@@ -135,6 +130,13 @@ impl<St: Store> Shared<St> {
                     let mut picks = Picks::default();
                     picks.push(pick);
                     let delays = rule.delays(&claim).map(|queue| (0, queue));
+                    // And mostly it needs no more than this.
+                    if delays.is_none()
+                        && !self.settings.expose
+                        && let Some(outcome) = self.store.check(&claim)
+                    {
+                        return self.conclude_one(&claim, outcome, &active, pick, parts);
+                    }
                     self.ask(&Claims::one(&claim), delays, &active, picks, parts)
                 }
                 Err(refused) => Verdict::Refuse(refused),
@@ -249,27 +251,12 @@ impl<St: Store> Shared<St> {
     }
 
     fn refuse_denied(&self, active: &Active, pick: Pick, parts: &Parts) -> Response<Bytes> {
-        let mut decision = Decision::UNLIMITED;
-        decision.push(
-            Outcome::new(
-                Standing {
-                    remaining: 0,
-                    next: 0,
-                    reset: 0,
-                },
-                Wait::Never,
-            ),
-            false,
-        );
-        let mut picks = Picks::default();
-        picks.push(pick);
-        let report = Report {
-            decision,
-            picks,
-            unix: 0,
-            partitions: None,
+        let nothing = Standing {
+            remaining: 0,
+            next: 0,
+            reset: 0,
         };
-        self.refuse_limited(active, &report, parts)
+        self.refuse_one(active, Outcome::new(nothing, Wait::Never), pick, parts)
     }
 
     #[inline]
@@ -304,6 +291,78 @@ impl<St: Store> Shared<St> {
                 Err(refused) => Verdict::Refuse(refused),
             },
         }
+    }
+
+    /// Goes on from the outcome of a request's only claim, which nothing settles.
+    #[inline]
+    fn conclude_one(
+        self: &Arc<Self>,
+        claim: &Claim<'_>,
+        outcome: Outcome,
+        active: &Arc<Active>,
+        pick: Pick,
+        parts: &mut Parts,
+    ) -> Verdict<St> {
+        if let Some(observer) = &self.observer {
+            observer.decided(claim.limit, claim.mode, &outcome);
+        }
+        let shadowed = claim.mode == Mode::Shadowed;
+        if !outcome.is_allowed() && !shadowed {
+            return Verdict::Refuse(self.refuse_one(active, outcome, pick, parts));
+        }
+        diagnose::note_charge(&mut parts.extensions, self);
+        diagnose::tell(self.observer.as_deref());
+        if shadowed || self.settings.on_allowed.is_none() || !active.has_fields() {
+            return Verdict::Allow(None);
+        }
+        let unix = active.unix(&self.clock);
+        let mut picks = Picks::default();
+        picks.push(pick);
+        let report = match self.partitions(active, &picks, parts) {
+            None => Reported::One {
+                outcome,
+                pick,
+                unix,
+            },
+            partitions => {
+                let mut decision = Decision::UNLIMITED;
+                decision.push(outcome, false);
+                Reported::Several(Box::new(Report {
+                    decision,
+                    picks,
+                    unix,
+                    partitions,
+                }))
+            }
+        };
+        Verdict::Allow(Some(After {
+            shared: Arc::clone(self),
+            active: Arc::clone(active),
+            report: Some(report),
+            waited: None,
+            charges: None,
+        }))
+    }
+
+    #[inline(never)]
+    fn refuse_one(
+        &self,
+        active: &Active,
+        outcome: Outcome,
+        pick: Pick,
+        parts: &Parts,
+    ) -> Response<Bytes> {
+        let mut decision = Decision::UNLIMITED;
+        decision.push(outcome, false);
+        let mut picks = Picks::default();
+        picks.push(pick);
+        let report = Report {
+            decision,
+            partitions: self.partitions(active, &picks, parts),
+            picks,
+            unix: active.unix(&self.clock),
+        };
+        self.refuse_limited(active, &report, parts)
     }
 
     /// Goes on from a store's answer: what belongs to the response, or the refusal.
@@ -369,11 +428,13 @@ impl<St: Store> Shared<St> {
         }
         let has_fields = self.settings.on_allowed.is_some() && active.has_fields();
         let waited = waited.filter(|_| has_fields);
-        let report = (has_fields && !decision.outcomes().is_empty()).then(|| Report {
-            decision,
-            picks,
-            unix: active.unix(&self.clock),
-            partitions: self.partitions(active, &picks, parts),
+        let report = (has_fields && !decision.outcomes().is_empty()).then(|| {
+            Reported::Several(Box::new(Report {
+                decision,
+                picks,
+                unix: active.unix(&self.clock),
+                partitions: self.partitions(active, &picks, parts),
+            }))
         });
         if report.is_none() && waited.is_none() && charges.is_none() {
             return Ok(None);

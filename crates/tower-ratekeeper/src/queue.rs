@@ -147,7 +147,9 @@ impl Queue {
         } else {
             shaped.with_max_debt(limit.max_debt())?
         };
-        shaped.with_counter(limit.counter())
+        shaped
+            .with_generation(limit.generation())
+            .with_counter(limit.counter())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Refusals, and the responses that tell clients of them.
 
 use std::fmt;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -231,6 +232,8 @@ impl<St: Store> Shared<St> {
                     prepared.unwrap_or_else(|| problem.body(self.settings.body, refusal.status));
                 let mut response = Response::new(bytes);
                 *response.status_mut() = refusal.status;
+                // Room for the fields that are added here and below.
+                *response.headers_mut() = HeaderMap::with_capacity(6);
                 if let Some(content_type) = self.settings.body.content_type() {
                     response.headers_mut().insert(CONTENT_TYPE, content_type);
                 }
@@ -249,7 +252,7 @@ impl<St: Store> Shared<St> {
             }
         }
         if let Some(seconds) = refusal.retry_after {
-            add(headers, RETRY_AFTER, || HeaderValue::from(seconds));
+            add(headers, RETRY_AFTER, || number(seconds));
         }
         // Beside what a responder says of caches: a stored refusal would outlast the limit.
         if !has_directive(headers, "no-store") {
@@ -257,10 +260,20 @@ impl<St: Store> Shared<St> {
         }
         // Known now, so that HEAD is answered with the same fields as GET.
         if length > 0 {
-            add(headers, CONTENT_LENGTH, || HeaderValue::from(length));
+            add(headers, CONTENT_LENGTH, || number(length as u64));
         }
         response
     }
+}
+
+/// Returns a number as a field's value; those of usual waits and lengths are prepared.
+fn number(number: u64) -> HeaderValue {
+    static PREPARED: LazyLock<Vec<HeaderValue>> =
+        LazyLock::new(|| (0..512u64).map(HeaderValue::from).collect());
+    let prepared = usize::try_from(number)
+        .ok()
+        .and_then(|index| PREPARED.get(index));
+    prepared.map_or_else(|| HeaderValue::from(number), HeaderValue::clone)
 }
 
 /// Adds the fields, of one value each, that are not there yet.

@@ -70,7 +70,8 @@ pub struct Rule {
 
 impl Rule {
     /// Creates a rule of this limit. Its bound on debt and the name of its counter, where they were
-    /// set, are those of the rule's plans too.
+    /// set, are those of the rule's plans too. Its generation is that of the
+    /// [set](crate::RuleSet::with_generation) it will be in.
     #[must_use]
     #[allow(
         clippy::needless_pass_by_value,

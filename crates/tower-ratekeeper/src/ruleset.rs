@@ -41,6 +41,7 @@ pub struct RuleSet {
     /// The modes of the rules as they are now.
     switches: Arc<[Switch]>,
     unmatched: Unmatched,
+    generation: u32,
 }
 
 struct Checked {
@@ -126,6 +127,7 @@ impl RuleSet {
             checked,
             switches,
             unmatched: Unmatched::Impossible,
+            generation: 0,
         })
     }
 
@@ -155,6 +157,54 @@ impl RuleSet {
     #[must_use]
     pub fn with_unmatched(self, unmatched: Unmatched) -> Self {
         Self { unmatched, ..self }
+    }
+
+    /// Returns the set with all its limits in this generation, 0 unless set.
+    ///
+    /// It is for changes of numbers that reach the nodes of a fleet one after the other: a shared
+    /// store decides by the numbers of the newest generation that a key has seen. Raise it with
+    /// every change of the numbers. See [`rules`](crate::rules#generations).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tower_ratekeeper::RuleSet;
+    ///
+    /// let rules: RuleSet = "api: token-bucket 10/s by ip\ngeneration: 7".parse()?;
+    /// assert_eq!(rules.generation(), 7);
+    /// let next = rules.with_generation(8);
+    /// assert_eq!(next.to_string(), "api: token-bucket 10/s by ip\ngeneration: 8\n");
+    /// # Ok::<(), tower_ratekeeper::RuleTextError>(())
+    /// ```
+    #[must_use]
+    pub fn with_generation(self, generation: u32) -> Self {
+        if generation == self.generation {
+            return self;
+        }
+        let Checked {
+            rules,
+            preflights,
+            sources,
+            warnings,
+        } = &*self.checked;
+        let rules = rules.iter().map(|rule| rule.with_generation(generation));
+        let checked = Arc::new(Checked {
+            rules: rules.collect(),
+            preflights: *preflights,
+            sources: sources.clone(),
+            warnings: warnings.clone(),
+        });
+        Self {
+            checked,
+            generation,
+            ..self
+        }
+    }
+
+    /// Returns the generation of the limits.
+    #[must_use]
+    pub fn generation(&self) -> u32 {
+        self.generation
     }
 
     /// Returns what a person should look at once more.
@@ -199,6 +249,7 @@ impl RuleSet {
             .map(|(rule, switch)| rule.mode(switch.get()))
             .collect::<Rules>()
             .with_unmatched(self.unmatched)
+            .with_generation(self.generation)
     }
 
     /// Tells what this request is to the rules for CORS preflights.

@@ -118,6 +118,32 @@ impl CheckedRule {
         })
     }
 
+    /// Returns the rule with its limits in this generation; refunds are counted in this process.
+    pub(super) fn with_generation(&self, generation: u32) -> Self {
+        let policies = self.policies.iter().map(|(plan, policy)| {
+            let policy = match policy {
+                Policy::Limit(limit) => Policy::Limit(limit.clone().with_generation(generation)),
+                other => other.clone(),
+            };
+            (plan.clone(), policy)
+        });
+        Self {
+            name: self.name.clone(),
+            policies: policies.collect(),
+            plans: self.plans.clone(),
+            place: self.place.clone(),
+            key: Arc::clone(&self.key),
+            cost: self.cost.clone(),
+            max_cost: self.max_cost,
+            settlement: self.settlement.clone(),
+            refunds: self.refunds.clone(),
+            status: self.status,
+            jitter: self.jitter,
+            queue: self.queue,
+            key_share: self.key_share.as_ref().map(|_| KeyShare::new()),
+        }
+    }
+
     /// Returns whether the rule is for this request.
     #[inline]
     pub(crate) fn applies_to(&self, parts: &Parts, preflight: Preflight) -> bool {
@@ -205,5 +231,37 @@ fn default_jitter(policies: &[(String, Policy)]) -> Jitter {
             Jitter::of_window(limit.quota().period())
         }
         _ => Jitter::none(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RuleSet;
+
+    #[test]
+    fn the_generation_of_a_set_is_that_of_every_limit_and_changes_nothing_else() {
+        let text =
+            "a: sliding-log 1/s plan pro 2/s plan staff unlimited\nb: token-bucket 1/s\nc: deny";
+        let old: RuleSet = text.parse().unwrap();
+        let new = old.clone().with_generation(7);
+        let limits = |set: &RuleSet| -> Vec<Limit> {
+            let policies = set.rules().iter().flat_map(|rule| rule.policies.clone());
+            let limit = |(_, policy)| match policy {
+                Policy::Limit(limit) => Some(limit),
+                _ => None,
+            };
+            policies.filter_map(limit).collect()
+        };
+        assert_eq!(limits(&new).len(), 3);
+        for (old, new) in limits(&old).into_iter().zip(limits(&new)) {
+            assert_eq!((old.generation(), new.generation()), (0, 7));
+            assert_eq!(new.with_generation(0), old);
+        }
+        let plans = |set: &RuleSet| -> Vec<String> {
+            let policies = set.rules().iter().flat_map(|rule| &rule.policies);
+            policies.map(|(plan, _)| plan.clone()).collect()
+        };
+        assert_eq!(plans(&new), plans(&old));
     }
 }

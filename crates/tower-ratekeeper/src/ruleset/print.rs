@@ -7,7 +7,7 @@ use ratekeeper_core::Algorithm;
 use ratekeeper_core::Quota;
 use ratekeeper_core::algorithm::UtcOffset;
 
-use super::text::UNMATCHED;
+use super::text::{GENERATION, UNMATCHED};
 use super::{RuleSet, Rules, Unmatched};
 use crate::retry::Jitter;
 use crate::rule::{Base, CostOf, OnAbort, Rule, RuleMode};
@@ -46,7 +46,7 @@ impl Display for Rules {
         for rule in self {
             writeln!(f, "{rule}")?;
         }
-        unmatched(self.unmatched(), f)
+        about_all(self.unmatched(), self.generation(), f)
     }
 }
 
@@ -69,14 +69,19 @@ impl Display for RuleSet {
             rule(source, switch.get(), f)?;
             f.write_char('\n')?;
         }
-        unmatched(self.unmatched, f)
+        about_all(self.unmatched, self.generation, f)
     }
 }
 
-fn unmatched(unmatched: Unmatched, f: &mut Formatter<'_>) -> fmt::Result {
+/// Prints the lines that are about the whole set.
+fn about_all(unmatched: Unmatched, generation: u32, f: &mut Formatter<'_>) -> fmt::Result {
     match unmatched {
-        Unmatched::Impossible => Ok(()),
-        Unmatched::Allow => f.write_str("unmatched: allow\n"),
+        Unmatched::Impossible => {}
+        Unmatched::Allow => writeln!(f, "{UNMATCHED}: allow")?,
+    }
+    match generation {
+        0 => Ok(()),
+        _ => writeln!(f, "{GENERATION}: {generation}"),
     }
 }
 
@@ -197,8 +202,9 @@ impl Display for Quoted<'_> {
         let Self(name) = self;
         let plain =
             |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b':' | b'#');
-        // The line that begins with this word is about the whole set.
-        if !name.is_empty() && name.bytes().all(plain) && *name != UNMATCHED {
+        // The lines that begin with these words are about the whole set.
+        let is_reserved = matches!(*name, UNMATCHED | GENERATION);
+        if !name.is_empty() && name.bytes().all(plain) && !is_reserved {
             return f.write_str(name);
         }
         f.write_char('"')?;

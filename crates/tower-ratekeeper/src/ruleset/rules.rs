@@ -41,6 +41,7 @@ use crate::rule::Rule;
 pub struct Rules {
     rules: Vec<Rule>,
     unmatched: Unmatched,
+    generation: u32,
 }
 
 impl Rules {
@@ -68,6 +69,18 @@ impl Rules {
         self.unmatched
     }
 
+    /// Returns the rules with this generation of their numbers; see [`RuleSet::with_generation`].
+    #[must_use]
+    pub fn with_generation(self, generation: u32) -> Self {
+        Self { generation, ..self }
+    }
+
+    /// Returns the generation of the numbers.
+    #[must_use]
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
     /// Adds a rule.
     pub fn push(&mut self, rule: Rule) {
         self.rules.push(rule);
@@ -78,14 +91,21 @@ impl Rules {
         self.rules.iter()
     }
 
+    /// Returns whether there is more than rules: what is said about all of them.
+    pub(super) fn is_about_all(&self) -> bool {
+        self.unmatched != Unmatched::Impossible || self.generation != 0
+    }
+
     /// Checks the rules together.
     ///
     /// # Errors
     ///
     /// As [`RuleSet::new`].
     pub fn check(self) -> Result<RuleSet, RuleError> {
-        let Self { rules, unmatched } = self;
-        RuleSet::new(rules).map(|set| set.with_unmatched(unmatched))
+        let set = RuleSet::new(self.rules)?;
+        Ok(set
+            .with_unmatched(self.unmatched)
+            .with_generation(self.generation))
     }
 }
 
@@ -94,12 +114,13 @@ impl FromIterator<Rule> for Rules {
         Self {
             rules: rules.into_iter().collect(),
             unmatched: Unmatched::default(),
+            generation: 0,
         }
     }
 }
 
-/// Gives the rules alone. An `unmatched: allow` among them is lost: use [`check`](Rules::check)
-/// where it counts.
+/// Gives the rules alone. An `unmatched: allow` or a `generation` among them is lost: use
+/// [`check`](Rules::check) where they count.
 impl IntoIterator for Rules {
     type Item = Rule;
     type IntoIter = vec::IntoIter<Rule>;

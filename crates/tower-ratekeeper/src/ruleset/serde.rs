@@ -10,7 +10,7 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::print::{Quoted, has_code};
-use super::text::{Draft, Fault, Line};
+use super::text::{Draft, Fault, GENERATION, Line, UNMATCHED};
 use super::{RuleSet, Rules, Unmatched};
 use crate::rule::{Pattern, Rule, method};
 
@@ -79,9 +79,14 @@ impl Serialize for Rules {
         }
         let unmatched = match self.unmatched() {
             Unmatched::Impossible => None,
-            Unmatched::Allow => Some("unmatched: allow".to_owned()),
+            Unmatched::Allow => Some(format!("{UNMATCHED}: allow")),
         };
-        serializer.collect_seq(self.iter().map(ToString::to_string).chain(unmatched))
+        let generation = match self.generation() {
+            0 => None,
+            generation => Some(format!("{GENERATION}: {generation}")),
+        };
+        let about_all = unmatched.into_iter().chain(generation);
+        serializer.collect_seq(self.iter().map(ToString::to_string).chain(about_all))
     }
 }
 
@@ -113,6 +118,11 @@ impl<'de> Visitor<'de> for TextOrList<'_> {
             };
             if rules.unmatched() == Unmatched::Allow {
                 all = all.with_unmatched(Unmatched::Allow);
+            }
+            match (all.generation(), rules.generation()) {
+                (_, 0) => {}
+                (0, generation) => all = all.with_generation(generation),
+                _ => return Err(A::Error::custom("`generation` is there twice")),
             }
             rules.into_iter().for_each(|rule| all.push(rule));
         }
@@ -155,6 +165,7 @@ impl<'de> Visitor<'de> for LineOrMap<'_> {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct Map {
     unmatched: Option<String>,
+    generation: Option<u32>,
     name: Option<String>,
     algorithm: Option<String>,
     quota: Option<String>,
@@ -195,6 +206,14 @@ impl Map {
                 ));
             }
             Some(_) => return Err(E::custom("unmatched: expected `allow`")),
+        }
+        if let Some(generation) = self.generation.take() {
+            if self != Self::default() {
+                return Err(E::custom(
+                    "`generation` is about all rules and stands in a map of its own",
+                ));
+            }
+            return Ok(Rules::default().with_generation(generation));
         }
         let name = self.name.take().ok_or_else(|| E::missing_field("name"))?;
         let rule = self.rule(&name, registry);

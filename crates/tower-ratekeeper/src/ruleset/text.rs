@@ -1,7 +1,8 @@
 //! Rules read from text:
 //!
 //! ```text
-//! text    = *( [ rule / "unmatched" ":" "allow" ] [ "#" comment ] newline )
+//! text    = *( [ rule / set ] [ "#" comment ] newline )
+//! set     = "unmatched" ":" "allow" / "generation" ":" number
 //! rule    = name ":" ( algorithm quota / "deny" / "unlimited" ) *clause
 //! clause  = word value
 //! ```
@@ -27,6 +28,9 @@ use crate::rule::Rule;
 
 /// Begins the line that says what becomes of requests that no rule applies to.
 pub(super) const UNMATCHED: &str = "unmatched";
+
+/// Begins the line that says which generation the numbers are.
+pub(super) const GENERATION: &str = "generation";
 
 /// The longest line, in bytes: a bound on how deeply a key can be made of others.
 const LONGEST: usize = 8 * 1024;
@@ -122,7 +126,7 @@ impl FromStr for Rule {
         let (rules, lines) = read(text, &Registry::new())?;
         let (number, second) = lines.get(1).copied().unwrap_or((1, ""));
         let refused = || Fault::expected(0, "a single rule", second.trim()).on(number, second);
-        if lines.len() > 1 || rules.unmatched() != Unmatched::Impossible {
+        if lines.len() > 1 || rules.is_about_all() {
             return Err(refused());
         }
         rules.into_iter().next().ok_or_else(refused)
@@ -138,6 +142,7 @@ fn read<'t>(text: &'t str, registry: &Registry) -> Result<(Rules, Lines<'t>), Ru
     let mut rules = Rules::default();
     let mut lines = Vec::new();
     let mut names = HashSet::new();
+    let mut has_generation = false;
     for (number, text) in (1..).zip(text.lines()) {
         let refused = |fault: Fault| fault.on(number, text);
         if text.len() > LONGEST {
@@ -149,11 +154,18 @@ fn read<'t>(text: &'t str, registry: &Registry) -> Result<(Rules, Lines<'t>), Ru
         }
         let start = line.position();
         match said(line, registry).map_err(refused)? {
-            None if rules.unmatched() == Unmatched::Allow => {
+            Said::Unmatched if rules.unmatched() == Unmatched::Allow => {
                 return Err(refused(Fault::twice(start, UNMATCHED)));
             }
-            None => rules = rules.with_unmatched(Unmatched::Allow),
-            Some(rule) => {
+            Said::Unmatched => rules = rules.with_unmatched(Unmatched::Allow),
+            Said::Generation(_) if has_generation => {
+                return Err(refused(Fault::twice(start, GENERATION)));
+            }
+            Said::Generation(generation) => {
+                has_generation = true;
+                rules = rules.with_generation(generation);
+            }
+            Said::Rule(rule) => {
                 let fail = |kind| refused(Fault::rule(start, RuleError::new(rule.name(), kind)));
                 if !names.insert(rule.name().to_owned()) {
                     return Err(fail(RuleErrorKind::NameTwice));
@@ -161,7 +173,7 @@ fn read<'t>(text: &'t str, registry: &Registry) -> Result<(Rules, Lines<'t>), Ru
                 if names.len() > RuleSet::MAX_RULES {
                     return Err(fail(RuleErrorKind::TooMany));
                 }
-                rules.push(rule);
+                rules.push(*rule);
                 lines.push((number, text));
             }
         }
@@ -169,20 +181,33 @@ fn read<'t>(text: &'t str, registry: &Registry) -> Result<(Rules, Lines<'t>), Ru
     Ok((rules, lines))
 }
 
-/// Reads a rule, or that requests pass which no rule applies to.
-fn said(mut line: Line<'_>, registry: &Registry) -> Result<Option<Rule>, Fault> {
+/// What a line says.
+enum Said {
+    Rule(Box<Rule>),
+    /// Requests pass that no rule applies to.
+    Unmatched,
+    Generation(u32),
+}
+
+/// Reads a rule, or what is about the whole set.
+fn said(mut line: Line<'_>, registry: &Registry) -> Result<Said, Fault> {
     let quoted = line.is_quoted();
     let name_at = line.position();
     let name = line.name("a rule such as `per-ip: token-bucket 60/min by ip`")?;
     if !line.colon() {
         return Err(line.unexpected("`:` after the name of a rule"));
     }
-    if name == UNMATCHED && !quoted {
-        if line.word() != "allow" {
-            return Err(line.unexpected_last("`allow`"));
-        }
+    let about_all = match &*name {
+        UNMATCHED if !quoted => match line.word() {
+            "allow" => Some(Said::Unmatched),
+            _ => return Err(line.unexpected_last("`allow`")),
+        },
+        GENERATION if !quoted => Some(Said::Generation(line.generation()?)),
+        _ => None,
+    };
+    if let Some(said) = about_all {
         return match line.is_empty() {
-            true => Ok(None),
+            true => Ok(said),
             false => Err(line.unexpected("the end of the line")),
         };
     }
@@ -190,5 +215,5 @@ fn said(mut line: Line<'_>, registry: &Registry) -> Result<Option<Rule>, Fault> 
     while !line.is_empty() {
         draft.clause(&mut line)?;
     }
-    draft.finish().map(Some)
+    draft.finish().map(|rule| Said::Rule(Box::new(rule)))
 }

@@ -161,7 +161,7 @@ impl Run {
 struct Watched(Memory, Arc<AtomicUsize>);
 
 impl Store for Watched {
-    type Future = std::future::Ready<Result<Answer, StoreError>>;
+    type Future = std::future::Pending<Result<Answer, StoreError>>;
 
     fn acquire(&self, claims: &Claims<'_>) -> Acquire<Self::Future> {
         interrupt();

@@ -476,7 +476,7 @@ async fn a_failing_store_fails_those_who_wait_one_by_one() {
     #[derive(Clone)]
     struct Fails(Memory, Arc<AtomicUsize>);
     impl Store for Fails {
-        type Future = std::future::Ready<Result<Answer, StoreError>>;
+        type Future = std::future::Pending<Result<Answer, StoreError>>;
         fn acquire(&self, claims: &Claims<'_>) -> Acquire<Self::Future> {
             if self.1.load(Ordering::Relaxed) > 0 {
                 let kind = tower_ratekeeper::core::StoreErrorKind::Unavailable;

@@ -127,6 +127,12 @@ impl<'t> Line<'t> {
         number.map_err(|_| Fault::new(self.last, RuleTextErrorKind::NumberTooLarge, word))
     }
 
+    /// Reads the generation of a set's numbers.
+    pub(in super::super) fn generation(&mut self) -> Result<u32, Fault> {
+        let number = self.number("a generation such as `7`")?;
+        u32::try_from(number).map_err(|_| self.unexpected_last("a generation below 2^32"))
+    }
+
     /// Reads everything up to the next clause as a quota.
     pub(super) fn quota(&mut self) -> Result<Quota, Fault> {
         let (start, from) = (self.position(), self.rest);

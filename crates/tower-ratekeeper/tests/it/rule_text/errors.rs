@@ -196,6 +196,22 @@ fn an_error_tells_the_place_what_was_found_and_what_was_expected() {
             "line 2, column 1: \"unmatched\" says again what was said before",
         ),
         (
+            "generation: new",
+            "line 1, column 13: expected a generation such as `7`, found \"new\"",
+        ),
+        (
+            "generation: 4294967296",
+            "line 1, column 13: expected a generation below 2^32, found \"4294967296\"",
+        ),
+        (
+            "generation: 7 8",
+            "line 1, column 15: expected the end of the line, found \"8\"",
+        ),
+        (
+            "generation: 0\ngeneration: 1",
+            "line 2, column 1: \"generation\" says again what was said before",
+        ),
+        (
             "r: deny\n # r\n r: deny",
             "line 3, column 2: two rules are named \"r\"",
         ),

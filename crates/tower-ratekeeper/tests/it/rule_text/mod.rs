@@ -139,6 +139,7 @@ fn pairs() -> Vec<(Rule, &'static str)> {
             r#""log in: \"once\" \\ twice": sliding-log 5/h"#,
         ),
         (Rule::deny_all("unmatched"), "\"unmatched\": deny"),
+        (Rule::deny_all("generation"), "\"generation\": deny"),
         (Rule::deny_all("#1"), "\"#1\": deny"),
     ]
 }
@@ -212,6 +213,27 @@ fn a_set_reads_its_lines_comments_and_answer_to_the_unmatched() {
 
     let nothing: Rules = "# nothing\n".parse().unwrap();
     assert_eq!(nothing.to_string(), "");
+}
+
+#[test]
+fn a_set_has_a_generation_which_all_its_limits_have() {
+    let text = "generation: 7\na: sliding-log 1/s plan pro 2/s\nb: token-bucket 1/s\n";
+    let printed = "a: sliding-log 1/s plan pro 2/s\nb: token-bucket 1/s\ngeneration: 7\n";
+    let rules: Rules = text.parse().unwrap();
+    assert_eq!(
+        (rules.generation(), rules.to_string().as_str()),
+        (7, printed)
+    );
+    let set: RuleSet = text.parse().unwrap();
+    assert_eq!((set.generation(), set.to_string().as_str()), (7, printed));
+    assert_eq!(set.to_rules().to_string(), printed);
+    assert_eq!(set.to_rules().check().unwrap().generation(), 7);
+    let none = set.with_generation(0);
+    assert_eq!(none.to_string(), printed.replace("generation: 7\n", ""));
+    assert_eq!("generation: 0".parse::<Rules>().unwrap().to_string(), "");
+    let largest = format!("generation: {}\n", u32::MAX);
+    assert_eq!(largest.parse::<Rules>().unwrap().to_string(), largest);
+    assert!(format!("a: deny\n{largest}").parse::<Rule>().is_err());
 }
 
 #[test]
@@ -348,7 +370,7 @@ fn the_most_deeply_made_key_is_read_and_printed() {
 /// A word that may stand in a rule, right or wrong.
 fn word() -> impl Strategy<Value = String> {
     let known: Vec<String> = "a b r \"q q\" \"\\u{e9}\" : , # ( ) \\ \" custom token-bucket sliding-log \
-        calendar-window deny unlimited unmatched allow 60/min 1/day 0/s 10/s burst 20 0 1 5 by ip peer \
+        calendar-window deny unlimited unmatched allow generation 60/min 1/day 0/s 10/s burst 20 0 1 5 by ip peer \
         header:x or else 401 shared (ip,method) on GET get, GET,POST /a /b/* /{x} plan cost later \
         max-cost max-debt counter shadow off enforce 10% 2.5% 101% status 503 200 at +02:00 Z settle \
         handle abort refund charge refund-errors jitter 5s none 99999999999999999999"

@@ -95,14 +95,15 @@ fn a_map_has_every_word_of_the_text_form() {
 
 #[test]
 fn what_is_written_reads_the_same() {
-    let text =
-        "a: token-bucket 1/s plan \"b c\" 2/s by (ip, method) cost 0 shadow\nunmatched: allow\n";
+    let text = "a: token-bucket 1/s plan \"b c\" 2/s by (ip, method) cost 0 shadow\nunmatched: allow\ngeneration: 7\n";
     let rules: Rules = text.parse().unwrap();
     let json = serde_json::to_string(&rules).unwrap();
     assert_eq!(
         json,
-        r#"["a: token-bucket 1/s plan \"b c\" 2/s by (ip, method) cost 0 shadow","unmatched: allow"]"#
+        r#"["a: token-bucket 1/s plan \"b c\" 2/s by (ip, method) cost 0 shadow","unmatched: allow","generation: 7"]"#
     );
+    let map = json.replace(r#""generation: 7""#, r#"{"generation": 7}"#);
+    assert_eq!(of_json(&map).unwrap().to_string(), text);
     assert_eq!(of_json(&json).unwrap().to_string(), text);
     let set: RuleSet = serde_json::from_str(&json).unwrap();
     assert_eq!(serde_json::to_string(&set).unwrap(), json);
@@ -208,6 +209,14 @@ fn an_error_names_the_rule_the_field_and_the_place_in_the_file() {
             "invalid limit \"\": a name has",
         ),
         (r#"[{"unmatched": "deny"}]"#, "unmatched: expected `allow`"),
+        (
+            r#"[{"generation": 7, "name": "r", "algorithm": "deny"}]"#,
+            "`generation` is about all rules and stands in a map of its own",
+        ),
+        (
+            r#"["generation: 7", {"generation": 8}]"#,
+            "`generation` is there twice",
+        ),
         (
             r#"[{"unmatched": "allow", "name": "r", "algorithm": "deny"}]"#,
             "stands in a map of its own",
