@@ -44,6 +44,19 @@ impl Kind {
             Self::Log => "l",
         }
     }
+
+    /// Returns the kind that has this letter.
+    pub(crate) fn of_letter(letter: u8) -> Option<Self> {
+        [
+            Self::Bucket,
+            Self::Window,
+            Self::Calendar,
+            Self::Counter,
+            Self::Log,
+        ]
+        .into_iter()
+        .find(|kind| kind.letter().as_bytes() == [letter])
+    }
 }
 
 impl Numbers {

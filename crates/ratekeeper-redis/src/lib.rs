@@ -44,12 +44,24 @@
 //! evicts keys when its memory is full (`maxmemory-policy`): let it refuse writes instead
 //! (`noeviction`).
 //!
+//! # During a rollout
+//!
+//! Nodes that count one limit by different numbers convert a key on each touch and give nothing
+//! away, but each would decide by its own. With `Limit::with_generation`, or the line
+//! `generation: N` of a rule set, the newer numbers decide for all: a key remembers which
+//! generation counted it last, and a claim or a settlement of an older one is done by the numbers
+//! kept with the key, which stay. They come without their debt; what an older node settles
+//! overdraws them by its own, and by one capacity at most. Numbers of one generation each decide
+//! for themselves, and a key that is fresh again has forgotten all. A sliding log is another key
+//! than the other algorithms have, so that a change between them starts afresh.
+//!
 //! # On the server
 //!
 //! A key is `namespace:rk1:{counter}:name`, with `:l` behind it for a sliding log. The part in
 //! braces places all keys of a counter in one slot of a cluster. `rk1` is the version of the
-//! format. A key of a fixed size takes about 230 bytes on the server (7.0), a sliding log about
-//! 15 bytes more for each admitted request that still counts.
+//! format. Generation 0 is not stored, others are with each key. A key of a fixed size takes about
+//! 230 bytes on the server (7.0), a sliding log about 15 bytes more for each admitted request that
+//! still counts.
 //!
 //! # Features
 //!

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use ratekeeper_core::algorithm::Moment;
 use ratekeeper_core::{
-    Answer, Decision, Mode, Numbers as Prepared, Outcome, Receipt, Standing, StoreError,
-    StoreErrorKind, Wait,
+    Answer, Decision, Limit, Mode, Numbers as Prepared, Outcome, Quota, Receipt, Standing,
+    StoreError, StoreErrorKind, Wait,
 };
 use redis::Value;
 
@@ -17,6 +17,9 @@ use crate::request::{Asked, Request};
 
 /// Numbers that the script answers for each claim.
 const PER_CLAIM: usize = 7;
+
+/// Numbers more for each claim that those of a newer generation decided.
+const PER_NEWER: usize = 5;
 
 /// Reads the answer to a request.
 pub(crate) fn read(request: Request, value: &Value) -> Result<Answer, StoreError> {
@@ -36,14 +39,23 @@ pub(crate) fn read(request: Request, value: &Value) -> Result<Answer, StoreError
         let units = claim.numbers.units.max(1);
         numbers = vec![*admitted, 0, *stamp, level / units, level % units, 0, 0];
     }
-    if numbers.len() != PER_CLAIM * request.claims.len() {
-        return Err(nonsense());
-    }
+    let (reports, newer) = numbers
+        .split_at_checked(PER_CLAIM * request.claims.len())
+        .ok_or_else(nonsense)?;
+    let newer: Vec<(usize, Numbers)> = newer
+        .chunks(PER_NEWER)
+        .map(read_newer)
+        .collect::<Option<_>>()
+        .ok_or_else(nonsense)?;
     let mut decision = Decision::UNLIMITED;
     let mut admitted = Vec::with_capacity(request.claims.len());
-    for (claim, report) in request.claims.iter().zip(numbers.chunks(PER_CLAIM)) {
+    let reports = reports.chunks(PER_CLAIM).enumerate();
+    for (claim, (place, report)) in request.claims.iter().zip(reports) {
         let report = Report::new(report).ok_or_else(nonsense)?;
-        decision.push(report.outcome(claim), claim.mode == Mode::Shadowed);
+        let deciding = newer.iter().find(|(newer, _)| *newer == place);
+        let numbers = deciding.map_or(&claim.numbers, |(_, numbers)| numbers);
+        let outcome = report.outcome(claim, numbers).ok_or_else(nonsense)?;
+        decision.push(outcome, claim.mode == Mode::Shadowed);
         admitted.push(report.admitted.then_some(report.stamp));
     }
     let mut receipts = Vec::new();
@@ -64,6 +76,23 @@ pub(crate) fn read(request: Request, value: &Value) -> Result<Answer, StoreError
         }
     }
     Ok(Answer { decision, receipts })
+}
+
+/// Returns the place of a claim, and the numbers that decided it instead of its own.
+fn read_newer(newer: &[i64]) -> Option<(usize, Numbers)> {
+    let [claim, letter, period, units, capacity] = *newer else {
+        return None;
+    };
+    let numbers = Numbers {
+        kind: Kind::of_letter(u8::try_from(letter).ok()?)?,
+        period: u64::try_from(period).ok()?,
+        units,
+        capacity: u64::try_from(capacity).ok()?,
+    };
+    // They are divisors.
+    let can_divide = numbers.period > 0 && (numbers.kind != Kind::Bucket || units > 0);
+    let claim = usize::try_from(claim).ok()?.checked_sub(1)?;
+    can_divide.then_some((claim, numbers))
 }
 
 /// The seven numbers of a claim.
@@ -104,13 +133,13 @@ impl Report {
         })
     }
 
-    fn outcome(&self, claim: &Asked) -> Outcome {
-        let numbers = &claim.numbers;
+    /// Returns the outcome by the numbers that decided.
+    fn outcome(&self, claim: &Asked, numbers: &Numbers) -> Option<Outcome> {
         let cost = claim.cost.needed();
         let micros = match numbers.kind {
             Kind::Bucket => self.bucket(numbers, cost),
             Kind::Window | Kind::Calendar => self.window(numbers),
-            Kind::Counter => self.counter(claim, cost),
+            Kind::Counter => self.counter(claim, numbers, cost)?,
             Kind::Log => self.log(numbers),
         };
         // What is ahead has to pass first, wherever anything has to.
@@ -136,7 +165,7 @@ impl Report {
             (false, true) => Wait::Never,
             (false, false) => Wait::For(Duration::from_nanos(nanos(micros.wait.max(1)))),
         };
-        Outcome::new(standing, wait)
+        Some(Outcome::new(standing, wait))
     }
 
     /// x + y/units is the level in microseconds.
@@ -181,15 +210,18 @@ impl Report {
     }
 
     /// x is the time since the window began, y and z the units of the previous and this one.
-    fn counter(&self, claim: &Asked, cost: u64) -> Micros {
-        let Prepared::Fixed { fixed, .. } = claim.limit.numbers() else {
-            // A counter's state is of fixed size.
-            return Micros {
-                remaining: 0,
-                next: 0,
-                reset: 0,
-                wait: 0,
-            };
+    fn counter(&self, claim: &Asked, numbers: &Numbers, cost: u64) -> Option<Micros> {
+        let newer;
+        let limit = if *numbers == claim.numbers {
+            &claim.limit
+        } else {
+            let window = Duration::from_micros(numbers.period);
+            let quota = Quota::try_new(numbers.capacity, window).ok()?;
+            newer = Limit::sliding_counter(claim.limit.name(), quota).ok()?;
+            &newer
+        };
+        let Prepared::Fixed { fixed, .. } = limit.numbers() else {
+            return None;
         };
         let words = [0, self.y << 32 | self.z];
         let moment = Moment::at(self.x.saturating_mul(1000));
@@ -198,12 +230,12 @@ impl Report {
             Wait::For(wait) => micros(wait.as_nanos().div_ceil(1000)),
             Wait::None | Wait::Unknown | Wait::Never => 0,
         };
-        Micros {
+        Some(Micros {
             remaining: standing.remaining,
             next: standing.next.div_ceil(1000),
             reset: standing.reset.div_ceil(1000),
             wait,
-        }
+        })
     }
 }
 

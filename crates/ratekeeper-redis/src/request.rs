@@ -75,17 +75,19 @@ impl Asked {
             units,
             capacity,
         } = self.numbers;
-        // A cost above the capacity is refused whatever it is.
-        let cost = self.cost.needed().min(capacity + 1);
+        // A cost above any capacity is refused whatever it is. The capacity that decides may be a
+        // newer one than this.
+        let cost = self.cost.needed().min(MAX_EXACT + 1);
         let enforced = u8::from(self.mode == Mode::Enforced);
         let later = 2 * u8::from(self.cost == Cost::Deferred);
+        let generation = 4 * i64::from(self.limit.generation());
         [
             Argument::Text(kind.letter()),
             Argument::Number(period.cast_signed()),
             Argument::Number(units),
             Argument::Number(capacity.cast_signed()),
             Argument::Number(cost.cast_signed()),
-            Argument::Number((enforced + later).into()),
+            Argument::Number(generation + i64::from(enforced + later)),
         ]
     }
 }
@@ -155,7 +157,10 @@ impl Request {
         match &asked[..] {
             [claim] if claim.is_plain_bucket() && !claims.is_peek() => {
                 let [_, period, units, capacity, cost, _] = claim.arguments();
-                let numbers = format!("b {period} {units} {capacity}");
+                let numbers = match claim.limit.generation() {
+                    0 => format!("b {period} {units} {capacity}"),
+                    generation => format!("g{generation} b {period} {units} {capacity}"),
+                };
                 command.arg("1").arg(numbers).arg(cost);
                 command.arg(period).arg(units).arg(capacity);
             }
@@ -193,7 +198,7 @@ pub(crate) fn settle(
         units,
         capacity,
     } = Numbers::of(&receipt.limit)?;
-    let mut command = Cmd::with_capacity(14, 320);
+    let mut command = Cmd::with_capacity(15, 320);
     command
         .arg("EVALSHA")
         .arg(time.digest())
@@ -207,7 +212,8 @@ pub(crate) fn settle(
         .arg(refund.min(MAX_EXACT))
         .arg(charge.min(MAX_EXACT))
         .arg(receipt.stamp)
-        .arg(receipt.limit.max_debt());
+        .arg(receipt.limit.max_debt())
+        .arg(receipt.limit.generation());
     Ok(time.finish(command))
 }
 

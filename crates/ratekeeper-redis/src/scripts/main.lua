@@ -1,5 +1,6 @@
 -- The request: what to do, then six arguments a claim in the order of the keys: the algorithm, its
--- two numbers, the capacity, the cost, and flags (1 enforced, 2 the cost is only known later).
+-- two numbers, the capacity, the cost, and flags (1 enforced, 2 the cost is only known later, and 4
+-- for each generation of the numbers).
 local makers = { b = bucket, w = fixed_window, c = calendar_window, s = sliding_counter, l = sliding_log }
 local made = {}
 local function algorithm(kind)
@@ -21,16 +22,20 @@ local function spell_out(s)
 end
 
 -- Returns the state of a key as these numbers see it: where others counted it, the units in use stay.
-local function see(s, e, kind, numbers, p, u, cap)
-  local to = { kind = kind, numbers = numbers, p = p, u = u, cap = cap, a = 0, b = 0, c = 0 }
+-- One that a newer generation counted stays as it is, and so do the numbers with it, until it is fresh.
+local function see(s, e, kind, numbers, p, u, cap, generation)
+  if s and s.generation > generation and algorithm(spell_out(s).kind).fresh_in(s, e.v) > 0 then
+    kind, numbers, p, u, cap, generation = s.kind, s.numbers, s.p, s.u, s.cap, s.generation
+  end
+  local to = { kind = kind, numbers = numbers, p = p, u = u, cap = cap, generation = generation, a = 0, b = 0, c = 0 }
   local M = algorithm(kind)
   if s and s.numbers == numbers then
     s.kind, s.p, s.u, s.cap = kind, p, u, cap
     local start = M.rebase and M.rebase(s)
-    if not start then
+    if not start and s.generation == generation then
       return s
     end
-    to.a, to.b = start, s.b
+    to.a, to.b, to.c = start or s.a, s.b, s.c
     return to
   end
   local from = s and algorithm(spell_out(s).kind)
@@ -85,8 +90,8 @@ end
 
 -- Brings a key under a claim's numbers. It is written back so even if nothing is charged, unless a
 -- claim of this same request has a provisional charge on it.
-local function enter(e, kind, numbers, p, u, cap)
-  local s = see(e.state, e, kind, numbers, p, u, cap)
+local function enter(e, kind, numbers, p, u, cap, generation)
+  local s = see(e.state, e, kind, numbers, p, u, cap, generation)
   if not e.provisional and s ~= e.state then
     e.repaired = e.repaired or e.base ~= nil
     e.base, e.state = s, s
@@ -97,15 +102,22 @@ end
 if arguments[1] == 's' then
   local kind, p, u, cap = arguments[2], tonumber(arguments[3]), tonumber(arguments[4]), tonumber(arguments[5])
   local returned, charged = tonumber(arguments[6]), tonumber(arguments[7])
-  local stamp, debt = tonumber(arguments[8]), tonumber(arguments[9])
+  local stamp, debt, generation = tonumber(arguments[8]), tonumber(arguments[9]), tonumber(arguments[10])
   local e = entry_of(KEYS[1], kind)
   if kind == 'l' then
-    algorithm('l').see(e, p)
-    return algorithm('l').settle(e, cap, returned, charged, stamp, debt)
+    local _, deciding = algorithm('l').see(e, p, cap, generation)
+    if deciding ~= cap then
+      debt = math.min(debt, deciding)
+    end
+    return algorithm('l').settle(e, deciding, returned, charged, stamp, debt)
   end
   local numbers = table.concat({ kind, arguments[3], arguments[4], arguments[5] }, ' ')
-  local s = enter(e, kind, numbers, p, u, cap)
-  local M = algorithm(kind)
+  local s = enter(e, kind, numbers, p, u, cap, generation)
+  -- Newer numbers come without their debt: the usual one is the most that can be meant.
+  if s.numbers ~= numbers then
+    debt = math.min(debt, s.cap)
+  end
+  local M = algorithm(s.kind)
   local clipped = 0
   if returned > 0 and e.exists then
     s.a, s.b, s.c = M.refund(s, e.v, returned, stamp)
@@ -123,28 +135,33 @@ for i = 1, #KEYS do
   local at = 6 * i - 4
   local kind, p, u = arguments[at], tonumber(arguments[at + 1]), tonumber(arguments[at + 2])
   local cap, cost, flags = tonumber(arguments[at + 3]), tonumber(arguments[at + 4]), tonumber(arguments[at + 5])
-  local later = flags >= 2
+  local generation = divide(flags, 4)
+  local later = flags % 4 >= 2
   local e = entry_of(KEYS[i], kind)
-  local claim = { e = e, kind = kind, cap = cap, p = p, admitted = true }
+  local claim = { e = e, kind = kind, cap = cap, p = p, u = u, admitted = true }
   claims[i] = claim
-  local M = algorithm(kind)
   if kind == 'l' then
-    M.see(e, p)
-    claim.wait = M.wait(e, cap, cost)
+    local M = algorithm(kind)
+    claim.p, claim.cap = M.see(e, p, cap, generation)
+    claim.newer = claim.p ~= p or claim.cap ~= cap
+    claim.wait = M.wait(e, claim.cap, cost)
     claim.admitted = not claim.wait
     if claim.admitted and not later then
       e.added = e.added + cost
     end
   else
     local numbers = kind .. ' ' .. arguments[at + 1] .. ' ' .. arguments[at + 2] .. ' ' .. arguments[at + 3]
-    claim.numbers = numbers
-    local s = enter(e, kind, numbers, p, u, cap)
-    claim.before = s
+    local s = enter(e, kind, numbers, p, u, cap, generation)
+    claim.before, claim.numbers = s, s.numbers
+    if s.numbers ~= numbers then
+      claim.newer, claim.kind, claim.p, claim.u, claim.cap = true, s.kind, s.p, s.u, s.cap
+    end
     if cost > 0 then
-      local a, b, c = M.admit(s, e.v, cost)
+      local a, b, c = algorithm(s.kind).admit(s, e.v, cost)
       claim.admitted = a ~= nil
       if a and not later then
-        e.state = { numbers = numbers, kind = kind, p = p, u = u, cap = cap, a = a, b = b, c = c }
+        e.state = { numbers = s.numbers, kind = s.kind, p = s.p, u = s.u, cap = s.cap, a = a, b = b, c = c }
+        e.state.generation = s.generation
         e.provisional = true
       elseif a then
         e.state = s
@@ -156,7 +173,8 @@ end
 
 local charges = not refused and arguments[1] == 'a'
 
--- Answer: seven numbers a claim.
+-- Answer: seven numbers a claim, then five for each that newer numbers decided: which claim, the
+-- letter of their algorithm as a byte, and them.
 local reply = {}
 for i, claim in ipairs(claims) do
   local e, x, y, z, w = claim.e, 0, 0, 0, 0
@@ -178,6 +196,14 @@ for i, claim in ipairs(claims) do
   local from = 7 * i - 6
   reply[from], reply[from + 1], reply[from + 2] = claim.admitted and 1 or 0, e.ahead, stamp
   reply[from + 3], reply[from + 4], reply[from + 5], reply[from + 6] = x, y, z, w
+end
+
+for i, claim in ipairs(claims) do
+  if claim.newer then
+    local from = #reply
+    reply[from + 1], reply[from + 2], reply[from + 3] = i, string.byte(claim.kind), claim.p
+    reply[from + 4], reply[from + 5] = claim.u, claim.cap
+  end
 end
 
 -- Write.

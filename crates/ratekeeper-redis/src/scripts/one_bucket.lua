@@ -1,6 +1,7 @@
 -- The short way of the most usual request: one bucket, enforced, at a cost known now. Whatever is
--- unusual about the key or the numbers goes the long way below, which decides alike; so far nothing
--- has been written. Levels are counted in 1/u microseconds, and those above 2^53 go the long way.
+-- unusual about the key or the numbers, or of another generation, goes the long way below, which
+-- decides alike; so far nothing has been written. Levels are counted in 1/u microseconds, and those
+-- above 2^53 go the long way.
 local arguments = ARGV
 if ARGV[1] == '1' then
   local numbers, n, p, u, cap = ARGV[2], ARGV[3] + 0, ARGV[4] + 0, ARGV[5] + 0, ARGV[6] + 0
@@ -28,6 +29,8 @@ if ARGV[1] == '1' then
       return { 0, now, level }
     end
   end
-  arguments = { 'a', 'b', ARGV[4], ARGV[5], ARGV[6], ARGV[3], '1' }
+  -- Another generation than 0 stands in front of the numbers.
+  local generation = string.match(numbers, '^g(%d+) ') or 0
+  arguments = { 'a', 'b', ARGV[4], ARGV[5], ARGV[6], ARGV[3], 4 * generation + 1 }
 end
 

@@ -1,9 +1,11 @@
 -- The sliding window log over p microseconds: a list whose head tells of the whole, followed by the
 -- moments with their units, oldest first. Neither a sum nor an expiry walks over what stays.
--- Head: the moment last written, the key's offset, the units in use, the window.
+-- Head: the moment last written, the key's offset, the units in use, the window; then, in another
+-- generation than 0, that generation and the capacity.
 local function sliding_log()
   local M = {}
-  local head_form, entry_form = '^(%d+) (%-?%d+) (%d+) (%d+)$', '^(%d+) (%d+)$'
+  local head_form, entry_form = '^(%d+) (%-?%d+) (%d+) (%d+)(.*)$', '^(%d+) (%d+)$'
+  local generation_form = '^ (%d+) (%d+)$'
 
   local function entry(text)
     local at, units = string.match(text or '', entry_form)
@@ -49,10 +51,14 @@ local function sliding_log()
   end
 
   function M.load(name)
-    local e = { name = name, v = now, ahead = 0, off = 0, p = 0, added = 0, log = true }
+    local e = { name = name, v = now, ahead = 0, off = 0, p = 0, generation = 0, added = 0, log = true }
     local text = redis.call('LINDEX', name, 0)
     e.exists = text and true
-    local last, off, used, p = string.match(text or '', head_form)
+    local last, off, used, p, rest = string.match(text or '', head_form)
+    local generation, cap = string.match(rest or '', generation_form)
+    if rest ~= '' and not generation then
+      last = nil
+    end
     clear(e)
     e.newest, e.newest_units = entry(last and redis.call('LINDEX', name, -1))
     if not e.newest then
@@ -60,18 +66,28 @@ local function sliding_log()
       return e
     end
     e.empty, e.used, e.p = false, tonumber(used), tonumber(p)
+    e.generation, e.cap = tonumber(generation or 0), tonumber(cap or 0)
     keep_time(e, tonumber(last), tonumber(off))
     return e
   end
 
-  -- Brings the log under a window of p.
-  function M.see(e, p)
+  -- Brings the log under a window of p, unless a newer generation counts it. Returns the window and
+  -- the capacity that decide.
+  function M.see(e, p, cap, generation)
     expire(e, e.p)
+    if e.generation > generation and not (e.empty and e.added == 0) then
+      return e.p, e.cap
+    end
+    if e.generation ~= generation or (generation > 0 and e.cap ~= cap) then
+      e.repaired = e.repaired or e.exists
+    end
+    e.generation, e.cap = generation, cap
     if e.p ~= p then
       e.repaired = e.repaired or e.exists
       e.p = p
       expire(e, p)
     end
+    return p, cap
   end
 
   -- Returns the time until this many units will have left.
@@ -110,7 +126,11 @@ local function sliding_log()
   end
 
   local function head(e)
-    return string.format('%.0f %.0f %.0f %.0f', e.v, e.off, e.used, e.p)
+    local text = string.format('%.0f %.0f %.0f %.0f', e.v, e.off, e.used, e.p)
+    if e.generation > 0 then
+      text = string.format('%s %.0f %.0f', text, e.generation, e.cap)
+    end
+    return text
   end
 
   -- Writes the log with `added` more units.

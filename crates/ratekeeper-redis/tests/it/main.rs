@@ -11,4 +11,5 @@ mod conformance;
 mod failures;
 mod fleet;
 mod keys;
+mod rollout;
 mod support;
