@@ -112,6 +112,9 @@ fn rule(rule: &Rule, mode: RuleMode, f: &mut Formatter<'_>) -> fmt::Result {
     if matches!(rule.base, Base::Limit(..)) {
         counting(rule, f)?;
     }
+    if let Some(queue) = &rule.queue {
+        super::text::print_queue(queue, f)?;
+    }
     settlement(rule, f)?;
     match mode {
         RuleMode::Enforced => {}
@@ -177,11 +180,14 @@ fn settlement(rule: &Rule, f: &mut Formatter<'_>) -> fmt::Result {
     }
 }
 
-/// Prints a bound as the period of a quota is printed, with a number in front.
 fn jittered(jitter: Jitter, f: &mut Formatter<'_>) -> fmt::Result {
     f.write_str(" jitter ")?;
-    let bound: Duration = jitter.bound().min(Quota::MAX_PERIOD);
-    let Ok(quota) = Quota::try_new(1, bound) else {
+    duration(jitter.bound(), f)
+}
+
+/// Prints a duration as the period of a quota is printed, with a number in front; zero is none.
+pub(super) fn duration(duration: Duration, f: &mut Formatter<'_>) -> fmt::Result {
+    let Ok(quota) = Quota::try_new(1, duration.min(Quota::MAX_PERIOD)) else {
         return f.write_str("none");
     };
     let text = quota.to_string();

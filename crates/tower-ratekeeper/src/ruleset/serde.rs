@@ -184,6 +184,8 @@ struct Map {
     mode: Option<String>,
     status: Option<Word>,
     jitter: Option<String>,
+    queue: Option<String>,
+    wait_up_to: Option<String>,
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
@@ -259,6 +261,8 @@ impl Map {
             ("refund-errors", self.refund_errors),
             ("status", self.status.map(|word| word.0)),
             ("jitter", self.jitter),
+            ("queue", self.queue),
+            ("wait-up-to", self.wait_up_to),
         ];
         for (clause, value) in clauses {
             if let Some(value) = value {

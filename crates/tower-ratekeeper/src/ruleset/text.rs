@@ -13,6 +13,7 @@
 mod clause;
 mod error;
 mod line;
+mod queue;
 
 use std::collections::HashSet;
 use std::str::FromStr;
@@ -23,6 +24,7 @@ pub(super) use self::clause::Draft;
 pub(super) use self::error::Fault;
 pub use self::error::{RuleTextError, RuleTextErrorKind};
 pub(super) use self::line::Line;
+pub(super) use self::queue::print as print_queue;
 use super::{RuleError, RuleErrorKind, RuleSet, Rules, Unmatched};
 use crate::rule::Rule;
 

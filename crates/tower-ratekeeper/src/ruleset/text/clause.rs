@@ -1,18 +1,21 @@
 //! The clauses of a rule, and the rule that they make.
 
+use std::time::Duration;
+
 use http::StatusCode;
 use ratekeeper_core::{Algorithm, Limit, LimitError, LimitErrorKind, Quota};
 use ratekeeper_key::Registry;
 
 use super::error::Fault;
 use super::line::Line;
+use super::queue;
 use crate::retry::Jitter;
 use crate::rule::{Base, CostOf, OnAbort, Place, Rule, RuleMode, Share, method};
 use crate::ruleset::print::CUSTOM;
 use crate::ruleset::{RuleError, RuleErrorKind};
 
 /// The words that begin a clause, sorted.
-const CLAUSES: [&str; 17] = [
+const CLAUSES: [&str; 19] = [
     "abort",
     "at",
     "by",
@@ -26,17 +29,26 @@ const CLAUSES: [&str; 17] = [
     "on",
     "plan",
     "plan-by",
+    "queue",
     "refund-errors",
     "settle",
     "shadow",
     "status",
+    "wait-up-to",
 ];
 
 const ALGORITHMS: &str = "`token-bucket`, `leaky-bucket`, `fixed-window`, `calendar-window`, \
     `sliding-log`, `sliding-counter`, `deny` or `unlimited`";
 
 /// The clauses that mean something only where units are counted.
-const COUNTING: [&str; 4] = ["cost", "counter", "max-cost", "max-debt"];
+const COUNTING: [&str; 6] = [
+    "cost",
+    "counter",
+    "max-cost",
+    "max-debt",
+    "queue",
+    "wait-up-to",
+];
 
 /// Returns whether the word begins a clause.
 pub(super) fn is_clause(word: &str) -> bool {
@@ -109,9 +121,10 @@ impl<'r> Draft<'r> {
         if clause == "plan" {
             self.plans.push(at);
         } else {
-            // A rule has one mode.
+            // A rule has one mode and one queue.
             let once = match clause {
                 "off" | "shadow" => "enforce",
+                "wait-up-to" => "queue",
                 clause => clause,
             };
             if self.given.iter().any(|(other, _)| *other == once) {
@@ -155,7 +168,7 @@ impl<'r> Draft<'r> {
                 let counter = line.name("the name of a counter")?;
                 rule.counter = Some(counter.into_owned());
             }
-            "jitter" => rule.jitter = Some(jitter(line)?),
+            "jitter" => rule.jitter = Some(Jitter::up_to(duration(line)?)),
             "max-cost" => rule.max_cost = Some(line.number("a number of units")?),
             "max-debt" => rule.max_debt = Some(line.number("a number of units")?),
             "on" => self.place(line)?,
@@ -166,6 +179,7 @@ impl<'r> Draft<'r> {
                 rule.plans.add(&plan, quota);
             }
             "plan-by" => return Err(Fault::expected(at, "", CUSTOM)),
+            "queue" | "wait-up-to" => rule.queue = Some(queue::read(clause, at, line)?),
             "refund-errors" => rule.settlement.refund_cap = Some(line.quota()?),
             "settle" => match line.word() {
                 "handle" => rule.settlement.set_by_handle(),
@@ -301,13 +315,15 @@ fn share(text: &str) -> Option<Share> {
     Share::per_mille(whole.checked_mul(10)?.checked_add(tenth)?)
 }
 
-/// Reads a duration as the period of a quota is read.
-fn jitter(line: &mut Line<'_>) -> Result<Jitter, Fault> {
+/// Reads a duration as the period of a quota is read; none is zero.
+pub(super) fn duration(line: &mut Line<'_>) -> Result<Duration, Fault> {
     let word = line.word();
     if word == "none" {
-        return Ok(Jitter::none());
+        return Ok(Duration::ZERO);
     }
     let quota = format!("1/{word}").parse::<Quota>();
-    let bound = quota.map(|quota| Jitter::up_to(quota.period()));
-    bound.map_err(|_| line.unexpected_last("a duration such as `5s`, or `none`"))
+    let expected = "a duration such as `5s`, or `none`";
+    quota
+        .map(|quota| quota.period())
+        .map_err(|_| line.unexpected_last(expected))
 }

@@ -462,3 +462,27 @@ proptest! {
         prop_assert_eq!(again.to_string(), printed);
     }
 }
+
+#[cfg(feature = "queue")]
+#[test]
+fn queues_are_printed_as_they_are_read() {
+    for text in [
+        "a: leaky-bucket 10/s queue 100",
+        "a: leaky-bucket 10/s queue 100 max-wait 5s",
+        "a: leaky-bucket 10/s queue 100 max-wait none at-once 3",
+        "a: token-bucket 10/s burst 20 wait-up-to 1500ms",
+        "a: token-bucket 10/s wait-up-to none shadow",
+    ] {
+        let rules: Rules = text.parse().unwrap();
+        assert_eq!(rules.to_string(), format!("{text}\n"));
+    }
+    for (text, column) in [
+        ("a: leaky-bucket 10/s queue", 27),
+        ("a: leaky-bucket 10/s queue 5 wait-up-to 5s", 30),
+        ("a: leaky-bucket 10/s queue 5 max-wait soon", 39),
+        ("a: deny queue 5", 9),
+    ] {
+        let error = text.parse::<Rules>().unwrap_err();
+        assert_eq!((error.line(), error.column()), (1, column), "{error}");
+    }
+}
