@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ratekeeper_core::{
     Acquire, Claim, Claims, Decision, Key, Limit, MAX_CLAIMS, ManualClock, Memory, Nanos, Observer,
-    Store,
+    Store, StoreError, StoreErrorKind,
 };
 
 use super::names::KeyRef;
@@ -105,7 +105,8 @@ impl Engine {
                 let claims = claims.ok_or(ReplayError(Failure::TooMany(claimed.len())))?;
                 let answer = match self.memory.acquire(&claims) {
                     Acquire::Now(answer) => answer,
-                    Acquire::Later(ready) => ready.into_inner(),
+                    // Memory knows at once.
+                    Acquire::Later(_) => Err(StoreError::new(StoreErrorKind::Fault)),
                 };
                 answer
                     .map(|answer| answer.decision)
