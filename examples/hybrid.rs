@@ -33,7 +33,7 @@ fn app(pages: Quota, memory: Memory) -> Result<Router, RuleError> {
 fn print_sizes(memory: &Memory, limits: &[Limit]) {
     for limit in limits {
         println!(
-            "{limit}: {} keys, at most {} bytes each",
+            "{limit}: {} keys, about {} bytes each",
             memory.entries(limit),
             limit.bytes_per_key()
         );

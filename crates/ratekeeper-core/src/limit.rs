@@ -341,8 +341,8 @@ impl Limit {
         }
     }
 
-    /// Returns the bytes that a key takes at most in a full [`Memory`](crate::Memory): 48, and for a
-    /// sliding log an entry of 16 for each unit, which requests of one moment share.
+    /// Returns about how many bytes a key takes in a full [`Memory`](crate::Memory): 48, and for a
+    /// sliding log at most an entry of 16 for each unit, which requests of one moment share.
     ///
     /// # Examples
     ///
