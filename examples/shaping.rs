@@ -24,9 +24,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let queue = Queue::new(3).max_wait(Duration::from_secs(5));
     let layer = RateLimitLayer::new([Rule::leaky_bucket("reports", quota).queue(queue)])?;
     let handle = layer.handle();
-    let app = Router::new()
-        .route("/report", get(async || "a report\n"))
-        .layer(layer);
+    let app = Router::new().route("/report", get(async || "a report\n")).layer(layer);
     if !example::is_check() {
         return example::serve(app).await;
     }
