@@ -39,14 +39,14 @@ full_steps() {
     check dependencies scripts/deps
 }
 
-# Runs each example that knows `--check`, in which it asserts something and ends by itself.
+# Runs each example that knows `--check` (by `is_check`), in which it asserts something and ends by itself.
 example_steps() {
     local source name
     check examples cargo build "${workspace[@]}" --examples
     ((status == 0)) || return
     for source in examples/*.rs; do
         name=$(basename "$source" .rs)
-        if grep -q -e --check "$source"; then
+        if grep -q is_check "$source"; then
             check "example $name" timeout 60 "${CARGO_TARGET_DIR:-target}/debug/examples/$name" --check
         fi
     done
