@@ -41,7 +41,7 @@ use tag::Secret;
 /// In a full table a key takes 44 bytes, whatever its length, and after many more keys than it holds
 /// up to 68: at the default of 262,144 keys a table grows to 11 MiB, at most 17, as keys arrive and
 /// not before. A sliding log takes 16 bytes more for every admitted request that still counts, up to
-/// [`max_log_entries`](MemoryBuilder::max_log_entries), and half as much again of spare room.
+/// [`max_log_entries`](MemoryBuilder::max_log_entries), with spare room of up to three times that.
 ///
 /// Keys are told apart by a 64-bit tag, computed from them with `SipHash` under a secret of the
 /// process: n live keys of one limit share one by chance with a probability of n²/2^65, and nobody

@@ -81,6 +81,11 @@ fn one(name: &str, text: &str) -> Result<Option<Rule>, String> {
                     "a log does not tell what {clause:?} would give back: leave it out"
                 ));
             }
+            "queue" | "wait-up-to" => {
+                return Err(format!(
+                    "a replay refuses and does not delay: leave {clause:?} out"
+                ));
+            }
             "shadow" => shadowed = true,
             "off" => return Ok(None),
             // A share of keys is enforced: which keys is the server's secret, so all are.
@@ -106,7 +111,7 @@ fn one(name: &str, text: &str) -> Result<Option<Rule>, String> {
 }
 
 /// The words that begin a clause of a printed rule.
-const CLAUSES: [&str; 18] = [
+const CLAUSES: [&str; 20] = [
     "burst",
     "abort",
     "at",
@@ -121,10 +126,12 @@ const CLAUSES: [&str; 18] = [
     "on",
     "plan",
     "plan-by",
+    "queue",
     "refund-errors",
     "settle",
     "shadow",
     "status",
+    "wait-up-to",
 ];
 
 /// Returns what follows the name, which may be quoted, and its colon.
