@@ -128,6 +128,46 @@ impl Key {
         }
     }
 
+    /// Returns the key of the network that the address lies in, `prefix` bits long: the key of one
+    /// part that [`KeyBuilder::network`] adds.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratekeeper_core::Key;
+    ///
+    /// let key = Key::network("2001:db8:1:2::9".parse().unwrap(), 64);
+    /// assert_eq!(key.reveal().to_string(), "2001:db8:1:2::/64");
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn network(address: IpAddr, prefix: u8) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(v4) => {
+                let bits = u128::from(v4.to_bits()) << (128 - Ipv4Addr::BITS);
+                Self::of_network(kind::IPV4, bits, prefix.min(32))
+            }
+            IpAddr::V6(v6) => Self::of_network(kind::IPV6, v6.to_bits(), prefix.min(128)),
+        }
+    }
+
+    /// Creates the key of a network: the length of its prefix, then those octets that it reaches,
+    /// the rest of the last one cleared. The address begins at the highest bit.
+    #[inline]
+    fn of_network(kind: u8, address: u128, prefix: u8) -> Self {
+        let cleared = u128::MAX.checked_shr(prefix.into()).unwrap_or(0);
+        let network = address & !cleared;
+        let octets = prefix.div_ceil(8);
+        if octets <= 13 {
+            let value = network.swap_bytes() << 8 | u128::from(prefix);
+            Self::of_part(kind, value, 1 + octets)
+        } else {
+            let mut value = [prefix; 17];
+            value[1..].copy_from_slice(&network.to_be_bytes());
+            Self::of_short(kind, &value[..=usize::from(octets)])
+        }
+    }
+
     /// Returns a number below `parts` (which is at least one) that follows from the key and a secret.
     ///
     /// It is the same on every machine that knows the secret and spreads keys evenly, so it picks
@@ -251,23 +291,19 @@ impl From<IpAddr> for Key {
     /// are keyed by [`KeyBuilder::network`].
     #[inline]
     fn from(address: IpAddr) -> Self {
-        match address {
-            IpAddr::V4(v4) => Self::from(v4),
-            IpAddr::V6(_) => Self::builder().address(address).finish(),
-        }
+        Self::network(address, 128)
     }
 }
 
 impl From<Ipv4Addr> for Key {
     #[inline]
     fn from(address: Ipv4Addr) -> Self {
-        let octets = u128::from(address.to_bits().swap_bytes());
-        // All 32 bits of it, then the octets.
-        Self::of_part(kind::IPV4, octets << 8 | 32, 5)
+        Self::from(IpAddr::V4(address))
     }
 }
 
 impl From<Ipv6Addr> for Key {
+    #[inline]
     fn from(address: Ipv6Addr) -> Self {
         Self::from(IpAddr::V6(address))
     }
@@ -318,10 +354,7 @@ impl KeyBuilder {
     /// assert_eq!(key("2001:db8:1:2::9").reveal().to_string(), "2001:db8:1:2::/64");
     /// ```
     pub fn network(self, address: IpAddr, prefix: u8) -> Self {
-        match address.to_canonical() {
-            IpAddr::V4(v4) => self.masked(kind::IPV4, &v4.octets(), prefix.min(32)),
-            IpAddr::V6(v6) => self.masked(kind::IPV6, &v6.octets(), prefix.min(128)),
-        }
+        self.key(&Key::network(address, prefix))
     }
 
     /// Adds a whole key as one part, so that tuples of keys never collide.
@@ -341,21 +374,6 @@ impl KeyBuilder {
             None => self.key,
             Some(digest) => Key::of_short(kind::DIGEST, &digest.finalize()),
         }
-    }
-
-    /// Writes the prefix length and those octets that it reaches, the rest of the last one cleared.
-    fn masked(self, kind: u8, octets: &[u8], prefix: u8) -> Self {
-        let whole = usize::from(prefix / 8);
-        let bits = prefix % 8;
-        let mut value = [0; 17];
-        value[0] = prefix;
-        value[1..=whole].copy_from_slice(&octets[..whole]);
-        let mut length = 1 + whole;
-        if bits != 0 {
-            value[length] = octets[whole] & !(u8::MAX >> bits);
-            length += 1;
-        }
-        self.part(kind, &value[..length])
     }
 
     fn part(mut self, kind: u8, value: &[u8]) -> Self {

@@ -133,3 +133,30 @@ fn no_debug_text_shows_a_value() {
     );
     assert!(!shown.contains("secret"));
 }
+
+#[test]
+fn a_network_is_written_as_its_length_and_the_octets_that_this_reaches() {
+    let addresses = [
+        "203.0.113.255",
+        "255.255.255.255",
+        "2001:db8:1:2:ff05:ffff:ff07:ffff",
+    ];
+    for address in addresses.map(|text| text.parse::<IpAddr>().unwrap()) {
+        let (kind, octets) = match address {
+            IpAddr::V4(v4) => (kind::IPV4, v4.octets().to_vec()),
+            IpAddr::V6(v6) => (kind::IPV6, v6.octets().to_vec()),
+        };
+        for prefix in 0..=u8::MAX {
+            let bits = prefix.min(8 * u8::try_from(octets.len()).unwrap());
+            let mut value = vec![bits];
+            value.extend(&octets[..usize::from(bits.div_ceil(8))]);
+            if bits % 8 != 0 {
+                *value.last_mut().unwrap() &= !(u8::MAX >> (bits % 8));
+            }
+            let expected = [&[kind, u8::try_from(value.len()).unwrap()], &value[..]].concat();
+            let key = Key::network(address, prefix);
+            assert_eq!(key.as_bytes(), expected, "{address}/{prefix}");
+            assert_eq!(key, Key::builder().network(address, prefix).finish());
+        }
+    }
+}

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-use ratekeeper_core::{Key, KeyBuilder};
+use ratekeeper_core::Key;
 
 /// The bits of an IPv4 and of an IPv6 address that are counted as one client.
 ///
@@ -72,16 +72,12 @@ impl Prefixes {
 
     /// Returns the key of the client at this address.
     #[must_use]
+    #[inline]
     pub fn key(self, address: IpAddr) -> Key {
-        self.part(Key::builder(), address)
-    }
-
-    fn part(self, key: KeyBuilder, address: IpAddr) -> Key {
         match counted(address) {
-            IpAddr::V4(v4) => key.network(IpAddr::V4(v4), self.v4),
-            IpAddr::V6(v6) => key.network(IpAddr::V6(v6), self.v6),
+            IpAddr::V4(v4) => Key::network(IpAddr::V4(v4), self.v4),
+            IpAddr::V6(v6) => Key::network(IpAddr::V6(v6), self.v6),
         }
-        .finish()
     }
 }
 
