@@ -1,18 +1,24 @@
 //! The rules in force, with everything about them that can be prepared.
 
 use bytes::Bytes;
-use ratekeeper_core::{Algorithm, Clock, Decision, Limit, MAX_CLAIMS, Outcome, Policy};
+use http::{HeaderMap, Response};
+use ratekeeper_core::{
+    self as core, Algorithm, Clock, Decision, Limit, MAX_CLAIMS, Outcome, Policy,
+};
 
-use crate::fields::{FieldFormats, PolicySet, Standing};
+use crate::fields::{FieldScope, PolicySet, Standing};
 use crate::partition::Partitions;
-use crate::problem::{BodyFormat, Problem};
+use crate::problem::Problem;
 use crate::ruleset::{CheckedRule, RuleError, RuleErrorKind, RuleSet};
+use crate::shared::Settings;
 
 /// The rules in force; replaced as a whole.
 pub(crate) struct Active {
     pub(crate) rules: RuleSet,
     prepared: Vec<PreparedRule>,
     fields: PolicySet,
+    /// Which allowed responses carry fields, if there are any to write.
+    on_allowed: Option<FieldScope>,
 }
 
 struct PreparedRule {
@@ -69,17 +75,6 @@ impl Picks {
     }
 }
 
-/// What the header fields of an allowed response say.
-pub(crate) enum Reported {
-    /// Of a single claim, which is the common case and kept small.
-    One {
-        outcome: Outcome,
-        pick: Pick,
-        unix: u64,
-    },
-    Several(Box<Report>),
-}
-
 /// What the header fields of a response say.
 pub(crate) struct Report {
     pub(crate) decision: Decision,
@@ -90,11 +85,7 @@ pub(crate) struct Report {
 }
 
 impl Active {
-    pub(crate) fn new(
-        rules: RuleSet,
-        formats: FieldFormats,
-        body: BodyFormat,
-    ) -> Result<Self, RuleError> {
+    pub(crate) fn new(rules: RuleSet, settings: &Settings) -> Result<Self, RuleError> {
         if !rules.covers_everything() {
             return Err(RuleError::new("", RuleErrorKind::NoCatchAll));
         }
@@ -115,7 +106,7 @@ impl Active {
             let refusal = Problem::QuotaExceeded {
                 policies: &[&rule.name],
             }
-            .body(body, rule.status);
+            .body(settings.body, rule.status);
             // The first clone of bytes allocates; let it be now.
             drop(refusal.clone());
             prepared.push(PreparedRule {
@@ -126,7 +117,8 @@ impl Active {
         Ok(Self {
             rules,
             prepared,
-            fields: PolicySet::new(policies, formats),
+            fields: PolicySet::new(policies, settings.formats),
+            on_allowed: settings.on_allowed.filter(|_| !settings.formats.is_none()),
         })
     }
 
@@ -155,43 +147,42 @@ impl Active {
         }
     }
 
-    pub(crate) fn has_fields(&self) -> bool {
-        !self.fields.formats().is_none()
+    /// Returns whether there are allowed responses that carry fields.
+    pub(crate) fn tells_allowed(&self) -> bool {
+        self.on_allowed.is_some()
     }
 
-    /// Writes the header fields of an allowed response.
-    pub(crate) fn write_reported(&self, reported: &Reported, headers: &mut http::HeaderMap) {
-        match reported {
-            Reported::One {
-                outcome,
-                pick,
-                unix,
-            } => {
-                if let Some((_, standing)) = self.standing_of(*pick, outcome, *unix, None) {
-                    self.fields.write(&[standing], headers);
-                }
-            }
-            Reported::Several(report) => self.write_fields(report, None, headers),
-        }
+    /// Returns whether this allowed response carries fields.
+    pub(crate) fn tells<B>(&self, response: &Response<B>) -> bool {
+        self.on_allowed
+            .is_some_and(|scope| scope.contains(response.status(), response.headers()))
+    }
+
+    /// Writes the header fields of a response that tells of one claim.
+    pub(crate) fn write_one(&self, standing: &Standing<'_>, headers: &mut HeaderMap) {
+        self.fields.write(std::slice::from_ref(standing), headers);
     }
 
     /// Returns how a rule's key stands, as the fields tell it.
-    fn standing_of(
+    ///
+    /// Of a refusal, no window may last longer than the client is told to wait.
+    pub(crate) fn standing_of(
         &self,
         pick: Pick,
         outcome: &Outcome,
         unix: u64,
         retry_after: Option<u64>,
-    ) -> Option<(&Limit, Standing<'static>)> {
+    ) -> Option<Standing<'static>> {
         let limit = self.limit(pick)?;
         let policy = self.prepared[usize::from(pick.rule)].policies[usize::from(pick.plan)]?;
-        let after = effective_window(limit, outcome);
+        let stands = outcome.standing();
+        let after = effective_window(limit, stands);
         let after = retry_after.map_or(after, |retry_after| after.min(retry_after));
-        let mut standing = Standing::new(policy, outcome.remaining()).after(after);
+        let mut standing = Standing::new(policy, stands.remaining).after(after);
         if unix > 0 {
-            standing = standing.reset_epoch(reset_epoch(unix, outcome));
+            standing = standing.reset_epoch(reset_epoch(unix, stands));
         }
-        Some((limit, standing))
+        Some(standing)
     }
 
     /// Writes the header fields of a report: every enforced rule, the most constrained first.
@@ -201,7 +192,7 @@ impl Active {
         &self,
         report: &Report,
         retry_after: Option<u64>,
-        headers: &mut http::HeaderMap,
+        headers: &mut HeaderMap,
     ) {
         let mut standings: [Option<(Rank, Standing<'_>)>; MAX_CLAIMS] =
             [const { None }; MAX_CLAIMS];
@@ -215,9 +206,10 @@ impl Active {
             if report.decision.is_shadowed(index) {
                 continue;
             }
-            let Some((limit, mut standing)) =
-                self.standing_of(*pick, outcome, report.unix, retry_after)
-            else {
+            let (Some(limit), Some(mut standing)) = (
+                self.limit(*pick),
+                self.standing_of(*pick, outcome, report.unix, retry_after),
+            ) else {
                 continue;
             };
             let partitions = report.partitions.as_ref();
@@ -245,50 +237,61 @@ struct Rank {
     allowed: bool,
     /// Remaining over capacity, in parts of 2^32.
     share: u64,
-    next: std::cmp::Reverse<u128>,
+    next: std::cmp::Reverse<u64>,
 }
 
 impl Rank {
     fn new(limit: &Limit, outcome: &Outcome) -> Self {
-        let share = (u128::from(outcome.remaining()) << 32) / u128::from(limit.capacity().max(1));
+        let stands = outcome.standing();
+        let share = (u128::from(stands.remaining) << 32) / u128::from(limit.capacity().max(1));
         Self {
             allowed: outcome.is_allowed(),
             share: u64::try_from(share).unwrap_or(u64::MAX),
-            next: std::cmp::Reverse(outcome.next().as_nanos()),
+            next: std::cmp::Reverse(stands.next),
         }
     }
 }
 
-const SECOND: u128 = 1_000_000_000;
+const SECOND: u64 = 1_000_000_000;
 
 /// Returns the seconds within which a client can use no more than what remains, at least one.
 ///
 /// A bucket gives more all the time, so the time is that in which it gives what remains once more:
 /// a client that spreads the remaining units over it stays within the rate.
-fn effective_window(limit: &Limit, outcome: &Outcome) -> u64 {
+fn effective_window(limit: &Limit, stands: core::Standing) -> u64 {
     let period = limit.quota().period().as_nanos();
     let nanos = match limit.algorithm() {
         Algorithm::LeakyBucket | Algorithm::TokenBucket => {
-            let spread = (u128::from(outcome.remaining()) * period)
-                .div_ceil(u128::from(limit.quota().units()));
-            spread.max(outcome.next().as_nanos())
+            let spread = u128::from(stands.remaining) * period;
+            div_ceil(spread, limit.quota().units()).max(stands.next.into())
         }
-        Algorithm::SlidingCounter => outcome.reset().as_nanos().min(period),
-        _ => outcome.next().as_nanos(),
+        Algorithm::SlidingCounter => u128::from(stands.reset).min(period),
+        _ => stands.next.into(),
     };
-    u64::try_from(nanos.div_ceil(SECOND))
-        .unwrap_or(u64::MAX)
-        .max(1)
+    seconds(nanos).max(1)
 }
 
 /// Returns the second at which the key will be fresh, as a time since the Unix epoch.
 ///
 /// The two clocks are read one after the other; a window that ends on a whole second is not to be
 /// moved to the next by the microseconds between.
-fn reset_epoch(unix: u64, outcome: &Outcome) -> u64 {
+fn reset_epoch(unix: u64, stands: core::Standing) -> u64 {
     const SLACK: u128 = 1_000_000;
-    let reset = u128::from(unix) + outcome.reset().as_nanos();
-    u64::try_from(reset.saturating_sub(SLACK).div_ceil(SECOND)).unwrap_or(u64::MAX)
+    let reset = u128::from(unix) + u128::from(stands.reset);
+    seconds(reset.saturating_sub(SLACK))
+}
+
+/// Returns the nanoseconds in seconds, rounded up.
+fn seconds(nanos: u128) -> u64 {
+    u64::try_from(div_ceil(nanos, SECOND)).unwrap_or(u64::MAX)
+}
+
+/// Divides and rounds up. Nearly all that is divided fits a word, for which there is an instruction.
+fn div_ceil(number: u128, by: u64) -> u128 {
+    match u64::try_from(number) {
+        Ok(number) => number.div_ceil(by).into(),
+        Err(_) => number.div_ceil(by.into()),
+    }
 }
 
 /// Returns a limit as the header fields show it: a bucket has its burst as quota, and as window the
@@ -296,7 +299,8 @@ fn reset_epoch(unix: u64, outcome: &Outcome) -> u64 {
 fn field_policy(limit: &Limit) -> Result<crate::fields::Policy, RuleError> {
     let quota = limit.quota();
     let units = u128::from(limit.capacity());
-    let window = (units * quota.period().as_nanos()).div_ceil(u128::from(quota.units()) * SECOND);
+    let window = (units * quota.period().as_nanos())
+        .div_ceil(u128::from(quota.units()) * u128::from(SECOND));
     let policy = crate::fields::Policy::new(limit.name(), limit.capacity());
     let policy = policy.map_err(|_| RuleError::new(limit.name(), RuleErrorKind::Name))?;
     Ok(policy.window(u64::try_from(window).unwrap_or(u64::MAX).max(1)))
@@ -316,10 +320,10 @@ mod tests {
             limit.clone(),
         )
         .unwrap();
-        assert_eq!(effective_window(&limit, &limiter.check("k")), 10);
+        assert_eq!(effective_window(&limit, limiter.check("k").standing()), 10);
         let empty = limiter.check_n("k", 99);
         assert_eq!(empty.remaining(), 0);
-        assert_eq!(effective_window(&limit, &empty), 1);
+        assert_eq!(effective_window(&limit, empty.standing()), 1);
     }
 
     #[test]
@@ -338,7 +342,7 @@ mod tests {
             let outcome = limiter.check("k");
             // The calendar is read a little later than the clock of the decision.
             let unix = u64::try_from(time.unix_now().as_nanos()).unwrap() + 900;
-            seen.push(reset_epoch(unix, &outcome));
+            seen.push(reset_epoch(unix, outcome.standing()));
         }
         assert_eq!(seen, [1_000, 1_000, 1_000]);
     }

@@ -7,17 +7,18 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::Response;
 use http::request::Parts;
+use http::{Method, Response};
 use ratekeeper_core::{
     Acquire, Answer, Claim, Claims, Cost, Decision, Key, MAX_CLAIMS, Mode, Outcome, Receipt,
     Standing, Store, StoreError, StoreErrorKind, Wait,
 };
 
-use crate::active::{Active, Pick, Picks, Report, Reported};
+use crate::active::{Active, Pick, Picks, Report};
 use crate::charges::Charges;
 use crate::diagnose;
 use crate::extension::RateLimitInfo;
+use crate::fields;
 use crate::pending::Pending;
 use crate::queue::{self, Arrived, Queue, Waited};
 use crate::refusal::Reason;
@@ -43,42 +44,68 @@ pub(crate) struct Question {
 }
 
 /// What belongs to the response of an allowed request.
-pub(crate) struct After<St: Store> {
-    shared: Arc<Shared<St>>,
+pub(crate) enum After<St: Store> {
+    /// The fields of a single claim: the common case, kept small.
+    One {
+        active: Arc<Active>,
+        standing: fields::Standing<'static>,
+    },
+    Several(Box<Several<St>>),
+}
+
+/// Whatever can belong to a response.
+pub(crate) struct Several<St: Store> {
     active: Arc<Active>,
-    report: Option<Reported>,
+    report: Option<Report>,
     /// Where the fields are to tell of it.
     waited: Option<Waited>,
     pub(crate) charges: Option<Charges<St>>,
+    /// Whether nobody will read a body, whatever the response.
+    pub(crate) bodiless: bool,
 }
 
 impl<St: Store> After<St> {
     /// The inner service is about to be called.
-    pub(crate) fn called(mut self) -> Self {
-        self.charges = self.charges.take().and_then(Charges::called);
-        self
+    pub(crate) fn called(&mut self, request: &Parts) {
+        if let Self::Several(several) = self {
+            several.charges = several.charges.take().and_then(Charges::called);
+            several.bodiless = request.method == Method::HEAD;
+        }
     }
 
     /// Writes the header fields of an allowed response.
     pub(crate) fn write_fields<B>(&self, response: &mut Response<B>) {
-        if self.report.is_none() && self.waited.is_none() {
-            return;
+        match self {
+            Self::One { active, standing } => {
+                if active.tells(response) {
+                    active.write_one(standing, response.headers_mut());
+                }
+            }
+            Self::Several(several) => several.write_fields(response),
         }
-        let wanted = self
-            .shared
-            .settings
-            .on_allowed
-            .is_some_and(|scope| scope.contains(response.status(), response.headers()));
-        if !wanted {
+    }
+}
+
+impl<St: Store> Several<St> {
+    fn write_fields<B>(&self, response: &mut Response<B>) {
+        if self.report.is_none() && self.waited.is_none() || !self.active.tells(response) {
             return;
         }
         if let Some(report) = &self.report {
-            self.active.write_reported(report, response.headers_mut());
+            self.active
+                .write_fields(report, None, response.headers_mut());
         }
         if let Some(waited) = &self.waited {
             waited.write_field(response.headers_mut());
         }
     }
+}
+
+/// Why a request is refused for a rule, before any limit was asked.
+enum Denial<'a> {
+    /// Its plan admits nothing.
+    Plan(Pick),
+    Reason(Reason, &'a str),
 }
 
 /// The claims of a request as they come together.
@@ -116,32 +143,41 @@ impl Gathered<'_> {
 
 impl<St: Store> Shared<St> {
     /// Decides on a request: which rules apply, for whom, at what cost, and whether all admit it.
-    pub(crate) fn decide(self: &Arc<Self>, parts: &mut Parts) -> Verdict<St> {
+    #[inline]
+    pub(crate) fn decide(self: &Arc<Self>, active: &Arc<Active>, parts: &mut Parts) -> Verdict<St> {
         if self.passes(parts) {
             return Verdict::Allow(None);
         }
-        let active = self.active.load();
         let preflight = active.rules.preflight(parts);
         // One rule is the common case, and needs no table of claims.
-        if let [rule] = active.rules.rules() {
-            return match self.claim(&active, 0, rule, preflight, parts) {
-                Ok(None) => Verdict::Allow(None),
-                Ok(Some((claim, pick))) => {
-                    let mut picks = Picks::default();
-                    picks.push(pick);
-                    let delays = rule.delays(&claim).map(|queue| (0, queue));
-                    // And mostly it needs no more than this.
-                    if delays.is_none()
-                        && !self.settings.expose
-                        && let Some(outcome) = self.store.check(&claim)
-                    {
-                        return self.conclude_one(&claim, outcome, &active, pick, parts);
-                    }
-                    self.ask(&Claims::one(&claim), delays, &active, picks, parts)
-                }
-                Err(refused) => Verdict::Refuse(refused),
-            };
+        let [rule] = active.rules.rules() else {
+            return self.decide_several(active, preflight, parts);
+        };
+        let (claim, pick) = match self.claim(active, 0, rule, preflight, parts) {
+            Ok(Some(claim)) => claim,
+            Ok(None) => return Verdict::Allow(None),
+            Err(denial) => return self.deny(active, denial, parts),
+        };
+        let delays = rule.delays(&claim).map(|queue| (0, queue));
+        // And mostly it needs no more than this.
+        if delays.is_none()
+            && !self.settings.expose
+            && let Some(outcome) = self.store.check(&claim)
+        {
+            return self.conclude_one(&claim, outcome, active, pick, parts);
         }
+        let mut picks = Picks::default();
+        picks.push(pick);
+        self.ask(&Claims::one(&claim), delays, active, picks, parts)
+    }
+
+    #[inline(never)]
+    fn decide_several(
+        self: &Arc<Self>,
+        active: &Arc<Active>,
+        preflight: Preflight,
+        parts: &mut Parts,
+    ) -> Verdict<St> {
         let mut gathered = Gathered {
             claims: [const { None }; MAX_CLAIMS],
             picks: Picks::default(),
@@ -149,12 +185,12 @@ impl<St: Store> Shared<St> {
             delays: None,
         };
         for (index, rule) in active.rules.rules().iter().enumerate() {
-            match self.claim(&active, index, rule, preflight, parts) {
+            match self.claim(active, index, rule, preflight, parts) {
                 Ok(None) => {}
                 Ok(Some((claim, _))) if !gathered.has_room_for(&claim) => {
                     if claim.mode == Mode::Enforced {
-                        let refused = self.refuse(Reason::TooManyRules, &rule.name, parts);
-                        return Verdict::Refuse(refused);
+                        let denial = Denial::Reason(Reason::TooManyRules, &rule.name);
+                        return self.deny(active, denial, parts);
                     }
                 }
                 Ok(Some((claim, pick))) => {
@@ -164,7 +200,7 @@ impl<St: Store> Shared<St> {
                     gathered.picks.push(pick);
                     gathered.count += 1;
                 }
-                Err(refused) => return Verdict::Refuse(refused),
+                Err(denial) => return self.deny(active, denial, parts),
             }
         }
         let Some(first) = gathered.claims[0] else {
@@ -172,8 +208,8 @@ impl<St: Store> Shared<St> {
         };
         let claims = gathered.claims.map(|claim| claim.unwrap_or(first));
         match Claims::new(&claims[..gathered.count]) {
-            Ok(claims) => self.ask(&claims, gathered.delays, &active, gathered.picks, parts),
-            Err(_) => Verdict::Refuse(self.refuse(Reason::TooManyRules, "", parts)),
+            Ok(claims) => self.ask(&claims, gathered.delays, active, gathered.picks, parts),
+            Err(_) => self.deny(active, Denial::Reason(Reason::TooManyRules, ""), parts),
         }
     }
 
@@ -186,7 +222,7 @@ impl<St: Store> Shared<St> {
         rule: &'a CheckedRule,
         preflight: Preflight,
         parts: &Parts,
-    ) -> Result<Option<(Claim<'a>, Pick)>, Response<Bytes>> {
+    ) -> Result<Option<(Claim<'a>, Pick)>, Denial<'a>> {
         let mode = active.rules.switch(index).get();
         if mode == RuleMode::Off || !rule.applies_to(parts, preflight) {
             return Ok(None);
@@ -200,13 +236,13 @@ impl<St: Store> Shared<St> {
             {
                 Ok(None)
             }
-            Asked::Denied { plan, .. } => Err(self.refuse_denied(active, pick(plan), parts)),
-            Asked::TooCostly(_) => Err(self.refuse(Reason::TooCostly, &rule.name, parts)),
+            Asked::Denied { plan, .. } => Err(Denial::Plan(pick(plan))),
+            Asked::TooCostly(_) => Err(Denial::Reason(Reason::TooCostly, &rule.name)),
             Asked::NoKey(error) => {
                 diagnose::tell(self.observer.as_deref());
                 // Who has no key belongs to no share but the whole.
                 if mode.is_enforced_for_all() {
-                    Err(self.refuse(Reason::NoKey(error), &rule.name, parts))
+                    Err(Denial::Reason(Reason::NoKey(error), &rule.name))
                 } else {
                     Ok(None)
                 }
@@ -250,13 +286,19 @@ impl<St: Store> Shared<St> {
         }
     }
 
-    fn refuse_denied(&self, active: &Active, pick: Pick, parts: &Parts) -> Response<Bytes> {
-        let nothing = Standing {
-            remaining: 0,
-            next: 0,
-            reset: 0,
-        };
-        self.refuse_one(active, Outcome::new(nothing, Wait::Never), pick, parts)
+    #[cold]
+    fn deny(&self, active: &Active, denial: Denial<'_>, parts: &Parts) -> Verdict<St> {
+        Verdict::Refuse(match denial {
+            Denial::Plan(pick) => {
+                let nothing = Standing {
+                    remaining: 0,
+                    next: 0,
+                    reset: 0,
+                };
+                self.refuse_one(active, Outcome::new(nothing, Wait::Never), pick, parts)
+            }
+            Denial::Reason(reason, rule) => self.refuse(reason, rule, parts),
+        })
     }
 
     #[inline]
@@ -312,36 +354,43 @@ impl<St: Store> Shared<St> {
         }
         diagnose::note_charge(&mut parts.extensions, self);
         diagnose::tell(self.observer.as_deref());
-        if shadowed || self.settings.on_allowed.is_none() || !active.has_fields() {
+        if shadowed || !active.tells_allowed() {
             return Verdict::Allow(None);
         }
+        Verdict::Allow(self.after_one(active, outcome, pick, parts))
+    }
+
+    /// Returns what the fields say of a request's only claim.
+    fn after_one(
+        &self,
+        active: &Arc<Active>,
+        outcome: Outcome,
+        pick: Pick,
+        parts: &Parts,
+    ) -> Option<After<St>> {
         let unix = active.unix(&self.clock);
+        if self.settings.partition_secret.is_none() {
+            let standing = active.standing_of(pick, &outcome, unix, None)?;
+            let active = Arc::clone(active);
+            return Some(After::One { active, standing });
+        }
+        let mut decision = Decision::UNLIMITED;
+        decision.push(outcome, false);
         let mut picks = Picks::default();
         picks.push(pick);
-        let report = match self.partitions(active, &picks, parts) {
-            None => Reported::One {
-                outcome,
-                pick,
-                unix,
-            },
-            partitions => {
-                let mut decision = Decision::UNLIMITED;
-                decision.push(outcome, false);
-                Reported::Several(Box::new(Report {
-                    decision,
-                    picks,
-                    unix,
-                    partitions,
-                }))
-            }
+        let report = Report {
+            decision,
+            picks,
+            unix,
+            partitions: self.partitions(active, &picks, parts),
         };
-        Verdict::Allow(Some(After {
-            shared: Arc::clone(self),
+        Some(After::Several(Box::new(Several {
             active: Arc::clone(active),
             report: Some(report),
             waited: None,
             charges: None,
-        }))
+            bodiless: false,
+        })))
     }
 
     #[inline(never)]
@@ -426,26 +475,24 @@ impl<St: Store> Shared<St> {
             let outer = parts.extensions.remove();
             parts.extensions.insert(handle.within(outer));
         }
-        let has_fields = self.settings.on_allowed.is_some() && active.has_fields();
-        let waited = waited.filter(|_| has_fields);
-        let report = (has_fields && !decision.outcomes().is_empty()).then(|| {
-            Reported::Several(Box::new(Report {
-                decision,
-                picks,
-                unix: active.unix(&self.clock),
-                partitions: self.partitions(active, &picks, parts),
-            }))
+        let tells = active.tells_allowed();
+        let waited = waited.filter(|_| tells);
+        let report = (tells && !decision.outcomes().is_empty()).then(|| Report {
+            decision,
+            picks,
+            unix: active.unix(&self.clock),
+            partitions: self.partitions(active, &picks, parts),
         });
         if report.is_none() && waited.is_none() && charges.is_none() {
             return Ok(None);
         }
-        Ok(Some(After {
-            shared: Arc::clone(self),
+        Ok(Some(After::Several(Box::new(Several {
             active: Arc::clone(active),
             report,
             waited,
             charges,
-        }))
+            bodiless: false,
+        }))))
     }
 
     /// Assigns receipts to rules: they come in the order of the claims, but not one for each.

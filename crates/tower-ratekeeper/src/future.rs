@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::request::Parts;
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode};
 use pin_project_lite::pin_project;
 use ratekeeper_core::Store;
 use tower_service::Service;
@@ -37,7 +37,7 @@ pin_project! {
     #[project = StateProjection]
     enum State<F, St: Store, W> {
         Refused { response: Option<Response<Bytes>> },
-        Inner { #[pin] future: F, after: Option<After<St>>, bodiless: bool },
+        Inner { #[pin] future: F, after: Option<After<St>> },
         // Boxed: it is large, and only who waits for a store or a turn comes here.
         Waiting { waiting: Pin<Box<W>> },
     }
@@ -110,20 +110,17 @@ fn call<S, St, ReqB, W>(
     inner: &mut S,
     parts: Parts,
     body: ReqB,
-    after: Option<After<St>>,
+    mut after: Option<After<St>>,
 ) -> State<S::Future, St, W>
 where
     S: Service<Request<ReqB>>,
     St: Store,
 {
-    let bodiless = parts.method == Method::HEAD;
-    let after = after.map(After::called);
-    let future = inner.call(Request::from_parts(parts, body));
-    State::Inner {
-        future,
-        after,
-        bodiless,
+    if let Some(after) = &mut after {
+        after.called(&parts);
     }
+    let future = inner.call(Request::from_parts(parts, body));
+    State::Inner { future, after }
 }
 
 impl<S, St, ReqB, ResB> Future for ResponseFuture<S, St, ReqB>
@@ -146,13 +143,12 @@ where
                     });
                     return Poll::Ready(Ok(response.map(RateLimitBody::refusal)));
                 }
-                StateProjection::Inner {
-                    future,
-                    after,
-                    bodiless,
-                } => {
+                StateProjection::Inner { future, after } => {
                     let response = ready!(future.poll(cx))?;
-                    return Poll::Ready(Ok(finish(response, after.take(), *bodiless)));
+                    return Poll::Ready(Ok(match after.take() {
+                        None => response.map(|body| RateLimitBody::inner(body, None)),
+                        Some(after) => finish(response, after),
+                    }));
                 }
                 StateProjection::Waiting { waiting } => {
                     match ready!(waiting.as_mut().poll_call(cx)) {
@@ -211,16 +207,13 @@ where
 }
 
 /// Puts what belongs to the response onto it.
-fn finish<B, St: Store>(
-    mut response: Response<B>,
-    after: Option<After<St>>,
-    bodiless: bool,
-) -> Response<RateLimitBody<B>> {
-    let Some(mut after) = after else {
-        return response.map(|body| RateLimitBody::inner(body, None));
-    };
+fn finish<B, St: Store>(mut response: Response<B>, after: After<St>) -> Response<RateLimitBody<B>> {
     after.write_fields(&mut response);
-    let Some(charges) = after.charges.take() else {
+    let (charges, bodiless) = match after {
+        After::One { .. } => (None, false),
+        After::Several(mut several) => (several.charges.take(), several.bodiless),
+    };
+    let Some(charges) = charges else {
         return response.map(|body| RateLimitBody::inner(body, None));
     };
     let head = ResponseHead {

@@ -41,13 +41,13 @@ impl<St: Store> RateLimitHandle<St> {
     #[must_use = "a rule that does not exist keeps its mode"]
     pub fn set_mode(&self, rule: &str, mode: RuleMode) -> bool {
         loop {
-            let active = self.0.active.load();
+            let active = self.0.active();
             let Some(switch) = active.rules.switch_of(rule) else {
                 return false;
             };
             switch.set(mode);
             // Rules that were put in force meanwhile have switches of their own.
-            if Arc::ptr_eq(&active, &self.0.active.load()) {
+            if Arc::ptr_eq(&active, &self.0.active()) {
                 return true;
             }
         }
@@ -56,7 +56,7 @@ impl<St: Store> RateLimitHandle<St> {
     /// Returns the mode of the rule of this name.
     #[must_use]
     pub fn mode(&self, rule: &str) -> Option<RuleMode> {
-        let active = self.0.active.load();
+        let active = self.0.active();
         active.rules.switch_of(rule).map(Switch::get)
     }
 
@@ -113,15 +113,14 @@ impl<St: Store> RateLimitHandle<St> {
     /// old rules stay in force.
     pub fn replace(&self, rules: RuleSet) -> Result<(), RuleError> {
         check_store(&self.0.store, &rules)?;
-        let active = Active::new(rules, self.0.settings.formats, self.0.settings.body)?;
-        self.0.active.store(Arc::new(active));
+        self.0.put_in_force(Active::new(rules, &self.0.settings)?);
         Ok(())
     }
 
     /// Returns the rules in force.
     #[must_use]
     pub fn rules(&self) -> RuleSet {
-        self.0.active.load().rules.clone()
+        self.0.active().rules.clone()
     }
 }
 
@@ -134,7 +133,7 @@ impl<St> Clone for RateLimitHandle<St> {
 impl<St> fmt::Debug for RateLimitHandle<St> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("RateLimitHandle")
-            .field(&self.0.active.load().rules)
+            .field(&self.0.active().rules)
             .finish()
     }
 }

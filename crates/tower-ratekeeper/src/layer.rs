@@ -125,7 +125,7 @@ impl<St: Store> RateLimitLayer<St> {
     /// Returns what a person should look at once more.
     #[must_use]
     pub fn warnings(&self) -> Vec<RuleWarning> {
-        self.shared.active.load().rules.warnings().to_vec()
+        self.shared.active().rules.warnings().to_vec()
     }
 }
 
@@ -148,7 +148,7 @@ impl<St> Clone for RateLimitLayer<St> {
 impl<St> fmt::Debug for RateLimitLayer<St> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RateLimitLayer")
-            .field("rules", &self.shared.active.load().rules)
+            .field("rules", &self.shared.active().rules)
             .finish_non_exhaustive()
     }
 }
@@ -406,7 +406,7 @@ impl<St: Store> RateLimitLayerBuilder<St> {
             StoreOf::Given(store) => store,
         };
         check_store(&store, &rules)?;
-        let active = Active::new(rules, self.settings.formats, self.settings.body)?;
+        let active = Active::new(rules, &self.settings)?;
         let shared = Shared::new(store, active, self.clock, self.observer, self.settings);
         shared.set_enabled(self.enabled);
         SelfCheck::global().note_build();

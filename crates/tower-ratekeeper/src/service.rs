@@ -11,7 +11,7 @@ use tower_service::Service;
 use crate::body::RateLimitBody;
 use crate::decide::Verdict;
 use crate::future::ResponseFuture;
-use crate::shared::Shared;
+use crate::shared::{Seen, Shared};
 
 /// A service with rate limits in front; made by [`RateLimitLayer`](crate::RateLimitLayer).
 ///
@@ -23,11 +23,17 @@ pub struct RateLimit<S, St = Memory> {
     inner: S,
     /// Rules, store and settings; a clone of the service shares them, and so the budget.
     shared: Arc<Shared<St>>,
+    rules: Seen,
 }
 
 impl<S, St> RateLimit<S, St> {
     pub(crate) fn new(inner: S, shared: Arc<Shared<St>>) -> Self {
-        Self { inner, shared }
+        let rules = Seen::new(&shared);
+        Self {
+            inner,
+            shared,
+            rules,
+        }
     }
 
     /// Returns the inner service.
@@ -61,7 +67,8 @@ where
 
     fn call(&mut self, request: Request<ReqB>) -> Self::Future {
         let (mut parts, body) = request.into_parts();
-        match self.shared.decide(&mut parts) {
+        let active = self.rules.now(&self.shared);
+        match self.shared.decide(active, &mut parts) {
             Verdict::Allow(after) => ResponseFuture::call(&mut self.inner, parts, body, after),
             Verdict::Refuse(response) => ResponseFuture::refused(response),
             Verdict::Wait(pending, question) => {
@@ -81,6 +88,7 @@ impl<S: Clone, St> Clone for RateLimit<S, St> {
         Self {
             inner: self.inner.clone(),
             shared: Arc::clone(&self.shared),
+            rules: self.rules.clone(),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! What all clones of a layer share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use http::request::Parts;
 use ratekeeper_core::{Clock, Memory, Observer, Store};
 
@@ -44,7 +44,10 @@ pub(crate) struct Shared<St> {
     /// it outlives the rules.
     pub(crate) refunds: Memory,
     /// The rules in force. A request works on those it found when it came.
-    pub(crate) active: ArcSwap<Active>,
+    active: ArcSwap<Active>,
+    /// Counts the rules that were put in force. Released after they are, so that who sees a number
+    /// sees the rules of that number or newer ones.
+    changes: AtomicU64,
     /// Whether the layer limits at all. Relaxed: nothing else is read through it.
     enabled: AtomicBool,
     pub(crate) clock: Clock,
@@ -70,6 +73,7 @@ impl<St> Shared<St> {
             store,
             refunds,
             active,
+            changes: AtomicU64::new(0),
             enabled,
             clock,
             observer,
@@ -79,12 +83,55 @@ impl<St> Shared<St> {
         }
     }
 
+    /// Returns the rules in force.
+    pub(crate) fn active(&self) -> Guard<Arc<Active>> {
+        self.active.load()
+    }
+
+    /// Puts other rules in force.
+    pub(crate) fn put_in_force(&self, active: Active) {
+        self.active.store(Arc::new(active));
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+
     pub(crate) fn set_enabled(&self, enabled: bool) {
         self.enabled.store(enabled, Ordering::Relaxed);
     }
 
     pub(crate) fn is_enabled(&self) -> bool {
         self.enabled.load(Ordering::Relaxed)
+    }
+}
+
+/// The rules in force as one service has seen them last. To see that they still are costs a load,
+/// where the shared place would cost two atomic exchanges.
+#[derive(Clone)]
+pub(crate) struct Seen {
+    active: Arc<Active>,
+    changes: u64,
+}
+
+impl Seen {
+    pub(crate) fn new<St>(shared: &Shared<St>) -> Self {
+        let changes = shared.changes.load(Ordering::Acquire);
+        Self {
+            active: shared.active.load_full(),
+            changes,
+        }
+    }
+
+    /// Returns the rules in force now.
+    #[inline]
+    pub(crate) fn now<St>(&mut self, shared: &Shared<St>) -> &Arc<Active> {
+        if shared.changes.load(Ordering::Acquire) != self.changes {
+            self.look_again(shared);
+        }
+        &self.active
+    }
+
+    #[cold]
+    fn look_again<St>(&mut self, shared: &Shared<St>) {
+        *self = Self::new(shared);
     }
 }
 
