@@ -41,17 +41,13 @@ impl Wait {
 /// What one limit says of one request. Durations count from the decision.
 #[derive(Clone, Copy)]
 pub struct Outcome {
-    figures: Figures,
+    /// How a key stands, or the level of a bucket, from which that is worked out when somebody asks:
+    /// many callers want to know only whether a request is allowed. Words of one size are passed
+    /// on without a stall, which an enum's are not.
+    figures: [u64; 3],
+    /// The version of the bucket's numbers, or [`Self::KNOWN`].
+    version: u32,
     wait: u64,
-}
-
-/// How a key stands, or what that is worked out from when somebody asks: many callers want to know
-/// only whether a request is allowed.
-#[derive(Clone, Copy)]
-enum Figures {
-    Known(Standing),
-    /// The level of a bucket with the numbers of this version.
-    Level(Span, u32),
 }
 
 /// `Outcome::wait` holds nanoseconds below this mark and [`Outcome::NEVER`].
@@ -59,6 +55,9 @@ const UNKNOWN: u64 = u64::MAX - 1;
 
 impl Outcome {
     pub(crate) const NEVER: u64 = u64::MAX;
+
+    /// Stands where a version would, for figures that are a standing. No version reaches it.
+    const KNOWN: u32 = u32::MAX;
 
     /// Puts an outcome together; for those who write stores.
     ///
@@ -71,8 +70,19 @@ impl Outcome {
             Wait::Unknown => UNKNOWN,
             Wait::Never => Self::NEVER,
         };
+        Self::known(standing, wait)
+    }
+
+    #[inline]
+    fn known(standing: Standing, wait: u64) -> Self {
+        let Standing {
+            remaining,
+            next,
+            reset,
+        } = standing;
         Self {
-            figures: Figures::Known(standing),
+            figures: [remaining, next, reset],
+            version: Self::KNOWN,
             wait,
         }
     }
@@ -80,31 +90,36 @@ impl Outcome {
     /// Puts the outcome of a bucket together; the wait is in nanoseconds or
     /// [`NEVER`](Self::NEVER), and zero where the request is admitted.
     #[inline]
-    pub(crate) fn of_bucket(level: Span, version: u32, wait: u64) -> Self {
+    pub(crate) const fn of_bucket(level: Span, version: u32, wait: u64) -> Self {
+        let [nanos, rest] = level.words();
         Self {
-            figures: Figures::Level(level, version),
+            figures: [nanos, rest, 0],
+            version,
             wait,
         }
     }
 
     /// Returns the same answer for a key that stands otherwise.
     pub(crate) fn with_standing(self, standing: Standing) -> Self {
-        Self {
-            figures: Figures::Known(standing),
-            ..self
-        }
+        Self::known(standing, self.wait)
     }
 
     /// Returns how the key stands after the decision.
     #[must_use]
     pub fn standing(&self) -> Standing {
-        match self.figures {
-            Figures::Known(standing) => standing,
-            Figures::Level(level, version) => match crate::intern::fixed(version) {
-                Some(Fixed::Bucket(bucket)) => bucket.standing_at(level),
-                // Only buckets make such outcomes.
-                _ => Standing::default(),
-            },
+        if self.version == Self::KNOWN {
+            let [remaining, next, reset] = self.figures;
+            return Standing {
+                remaining,
+                next,
+                reset,
+            };
+        }
+        let [nanos, rest, _] = self.figures;
+        match crate::intern::fixed(self.version) {
+            Some(Fixed::Bucket(bucket)) => bucket.standing_at(Span::of_words([nanos, rest])),
+            // Only buckets make such outcomes.
+            _ => Standing::default(),
         }
     }
 
@@ -198,10 +213,7 @@ pub struct Decision {
 
 impl Decision {
     /// An outcome in whose place another is to be put.
-    pub(crate) const EMPTY: Outcome = Outcome {
-        figures: Figures::Level(Span::ZERO, 0),
-        wait: 0,
-    };
+    pub(crate) const EMPTY: Outcome = Outcome::of_bucket(Span::ZERO, 0, 0);
 
     /// The decision on a request that no limit applies to.
     pub const UNLIMITED: Self = Self {

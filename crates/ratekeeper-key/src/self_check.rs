@@ -76,6 +76,7 @@ impl SelfCheck {
 
     /// Returns the check of this process.
     #[must_use]
+    #[inline]
     pub fn global() -> &'static Self {
         static GLOBAL: SelfCheck = SelfCheck::new();
         &GLOBAL
@@ -83,11 +84,17 @@ impl SelfCheck {
 
     /// Takes a diagnosis that was found; each is returned once.
     #[must_use]
+    #[inline]
     pub fn take(&self) -> Option<Diagnosis> {
         let pending = self.pending.load(Relaxed);
         if pending == 0 {
             return None;
         }
+        self.take_of(pending)
+    }
+
+    #[cold]
+    fn take_of(&self, pending: u32) -> Option<Diagnosis> {
         Diagnosis::ALL.into_iter().find(|diagnosis| {
             let bit = diagnosis.bit();
             pending & bit != 0 && self.pending.fetch_and(!bit, Relaxed) & bit != 0
@@ -125,10 +132,15 @@ impl SelfCheck {
 
     /// Marks a request as charged by the rules of this identity, and reports a second time. Only
     /// the first requests are marked, since a mark allocates.
+    #[inline]
     pub fn note_charge(&self, extensions: &mut Extensions, rules: u64) {
-        if self.marked.load(Relaxed) >= MARKED {
-            return;
+        if self.marked.load(Relaxed) < MARKED {
+            self.mark(extensions, rules);
         }
+    }
+
+    #[cold]
+    fn mark(&self, extensions: &mut Extensions, rules: u64) {
         self.marked.fetch_add(1, Relaxed);
         let charged = extensions.get_or_insert_default::<ChargedBy>();
         if charged.0.contains(&rules) {
@@ -147,6 +159,7 @@ impl SelfCheck {
     }
 
     /// Notes that a limiter decided a request.
+    #[inline]
     pub fn note_decision(&self) {
         if self.decided.load(Relaxed) <= 2 * BUILDS {
             self.decided.fetch_add(1, Relaxed);
@@ -227,10 +240,15 @@ impl KeyShare {
     }
 
     /// Notes the key of a request, and reports to the check if it is everybody's.
+    #[inline]
     pub fn note(&self, key: &Key, check: &SelfCheck) {
-        if self.rounds.load(Relaxed) >= ROUNDS {
-            return;
+        if self.rounds.load(Relaxed) < ROUNDS {
+            self.count(key, check);
         }
+    }
+
+    #[cold]
+    fn count(&self, key: &Key, check: &SelfCheck) {
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);
         let key = hasher.finish();

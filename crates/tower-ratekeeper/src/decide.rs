@@ -10,9 +10,10 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response};
 use ratekeeper_core::{
-    Acquire, Answer, Claim, Claims, Cost, Decision, Key, MAX_CLAIMS, Mode, Outcome, Receipt,
+    Acquire, Answer, Claim, Claims, Cost, Decision, Key, Limit, MAX_CLAIMS, Mode, Outcome, Receipt,
     Standing, Store, StoreError, StoreErrorKind, Wait,
 };
+use ratekeeper_key::{KeyError, Keyed};
 
 use crate::active::{Active, Pick, Picks, Report};
 use crate::charges::Charges;
@@ -28,8 +29,10 @@ use crate::shared::Shared;
 
 /// What is to be done with a request.
 pub(crate) enum Verdict<St: Store> {
-    /// It goes on to the inner service; what belongs to its response comes along.
-    Allow(Option<After<St>>),
+    /// It goes on to the inner service.
+    Pass,
+    /// So it does, and this belongs to its response.
+    Allow(After<St>),
     /// It is answered.
     Refuse(Response<Bytes>),
     /// The store has to ask elsewhere, or the request has to wait for its turn;
@@ -65,7 +68,9 @@ pub(crate) struct Several<St: Store> {
 }
 
 impl<St: Store> After<St> {
-    /// The inner service is about to be called.
+    /// The inner service is about to be called. From here on, charges stand unless their rules say
+    /// otherwise.
+    #[inline]
     pub(crate) fn called(&mut self, request: &Parts) {
         if let Self::Several(several) = self {
             several.charges = several.charges.take().and_then(Charges::called);
@@ -101,10 +106,37 @@ impl<St: Store> Several<St> {
     }
 }
 
+/// What a rule asks for a request: a claim, of which the key still lies where it was put.
+#[derive(Clone, Copy)]
+struct Asking<'a, 'k> {
+    limit: &'a Limit,
+    key: &'k Key,
+    cost: Cost,
+    mode: Mode,
+    settles: bool,
+    pick: Pick,
+}
+
+impl<'a> Asking<'a, '_> {
+    #[inline]
+    fn claim(&self) -> Claim<'a> {
+        Claim {
+            limit: self.limit,
+            key: *self.key,
+            cost: self.cost,
+            mode: self.mode,
+            settles: self.settles,
+        }
+    }
+}
+
 /// Why a request is refused for a rule, before any limit was asked.
-enum Denial<'a> {
+enum Denial<'a, 'k> {
     /// Its plan admits nothing.
     Plan(Pick),
+    /// It has no key for the rule of this name.
+    NoKey(&'k KeyError, &'a str),
+    /// For the rule of this name.
     Reason(Reason, &'a str),
 }
 
@@ -146,29 +178,34 @@ impl<St: Store> Shared<St> {
     #[inline]
     pub(crate) fn decide(self: &Arc<Self>, active: &Arc<Active>, parts: &mut Parts) -> Verdict<St> {
         if self.passes(parts) {
-            return Verdict::Allow(None);
+            return Verdict::Pass;
         }
         let preflight = active.rules.preflight(parts);
         // One rule is the common case, and needs no table of claims.
         let [rule] = active.rules.rules() else {
             return self.decide_several(active, preflight, parts);
         };
-        let (claim, pick) = match self.claim(active, 0, rule, preflight, parts) {
-            Ok(Some(claim)) => claim,
-            Ok(None) => return Verdict::Allow(None),
+        let Some(mode) = active.rules.mode_at(0, preflight, parts) else {
+            return Verdict::Pass;
+        };
+        let keyed = rule.key.extract(parts);
+        let asking = match self.ask_rule(0, rule, mode, &keyed, parts) {
+            Ok(Some(asking)) => asking,
+            Ok(None) => return Verdict::Pass,
             Err(denial) => return self.deny(active, denial, parts),
         };
+        let claim = asking.claim();
         let delays = rule.delays(&claim).map(|queue| (0, queue));
         // And mostly it needs no more than this.
         if delays.is_none()
             && !self.settings.expose
-            && let Some(outcome) = self.store.check(&claim)
+            && let Some(outcome) = &self.store.check(&claim)
         {
-            return self.conclude_one(&claim, outcome, active, pick, parts);
+            return self.conclude_one(&claim, outcome, active, asking.pick, parts);
         }
         let mut picks = Picks::default();
-        picks.push(pick);
-        self.ask(&Claims::one(&claim), delays, active, picks, parts)
+        picks.push(asking.pick);
+        self.acquire(&Claims::one(&claim), delays, active, picks, parts)
     }
 
     #[inline(never)]
@@ -185,91 +222,87 @@ impl<St: Store> Shared<St> {
             delays: None,
         };
         for (index, rule) in active.rules.rules().iter().enumerate() {
-            match self.claim(active, index, rule, preflight, parts) {
-                Ok(None) => {}
-                Ok(Some((claim, _))) if !gathered.has_room_for(&claim) => {
-                    if claim.mode == Mode::Enforced {
-                        let denial = Denial::Reason(Reason::TooManyRules, &rule.name);
-                        return self.deny(active, denial, parts);
-                    }
-                }
-                Ok(Some((claim, pick))) => {
-                    let delays = rule.delays(&claim).map(|queue| (gathered.count, queue));
-                    gathered.delays = gathered.delays.or(delays);
-                    gathered.claims[gathered.count] = Some(claim);
-                    gathered.picks.push(pick);
-                    gathered.count += 1;
-                }
+            let Some(mode) = active.rules.mode_at(index, preflight, parts) else {
+                continue;
+            };
+            let keyed = rule.key.extract(parts);
+            let asking = match self.ask_rule(index, rule, mode, &keyed, parts) {
+                Ok(Some(asking)) => asking,
+                Ok(None) => continue,
                 Err(denial) => return self.deny(active, denial, parts),
+            };
+            let claim = asking.claim();
+            if gathered.has_room_for(&claim) {
+                let delays = rule.delays(&claim).map(|queue| (gathered.count, queue));
+                gathered.delays = gathered.delays.or(delays);
+                gathered.claims[gathered.count] = Some(claim);
+                gathered.picks.push(asking.pick);
+                gathered.count += 1;
+            } else if claim.mode == Mode::Enforced {
+                let denial = Denial::Reason(Reason::TooManyRules, &rule.name);
+                return self.deny(active, denial, parts);
             }
         }
         let Some(first) = gathered.claims[0] else {
-            return Verdict::Allow(None);
+            return Verdict::Pass;
         };
         let claims = gathered.claims.map(|claim| claim.unwrap_or(first));
         match Claims::new(&claims[..gathered.count]) {
-            Ok(claims) => self.ask(&claims, gathered.delays, active, gathered.picks, parts),
+            Ok(claims) => self.acquire(&claims, gathered.delays, active, gathered.picks, parts),
             Err(_) => self.deny(active, Denial::Reason(Reason::TooManyRules, ""), parts),
         }
     }
 
-    /// Finds out what a rule claims: nothing, so much, or that the request be refused at once.
-    #[inline]
-    fn claim<'a>(
+    /// Finds out what a rule asks for a request with this key: nothing, so much, or that it be
+    /// refused at once.
+    #[inline(always)]
+    fn ask_rule<'a, 'k>(
         &self,
-        active: &Active,
         index: usize,
         rule: &'a CheckedRule,
-        preflight: Preflight,
+        mode: RuleMode,
+        keyed: &'k Keyed,
         parts: &Parts,
-    ) -> Result<Option<(Claim<'a>, Pick)>, Denial<'a>> {
-        let mode = active.rules.switch(index).get();
-        if mode == RuleMode::Off || !rule.applies_to(parts, preflight) {
-            return Ok(None);
-        }
+    ) -> Result<Option<Asking<'a, 'k>>, Denial<'a, 'k>> {
+        let key = match keyed {
+            Keyed::Key(key) => key,
+            Keyed::Exempt => return Ok(None),
+            Keyed::Failed(error) => {
+                diagnose::tell(self.observer.as_deref());
+                // Who has no key belongs to no share but the whole.
+                return if mode.is_enforced_for_all() {
+                    Err(Denial::NoKey(error, &rule.name))
+                } else {
+                    Ok(None)
+                };
+            }
+        };
         let pick = |plan: usize| Pick::new(index, plan);
         match rule.ask(parts) {
             Asked::Nothing => Ok(None),
             // What would refuse a request if the rule were enforced is never shown while it is not.
-            Asked::Denied { key, .. } | Asked::TooCostly(key)
-                if self.mode_for(mode, &key) == Mode::Shadowed =>
+            Asked::Denied { .. } | Asked::TooCostly
+                if self.mode_for(mode, key) == Mode::Shadowed =>
             {
                 Ok(None)
             }
-            Asked::Denied { plan, .. } => Err(Denial::Plan(pick(plan))),
-            Asked::TooCostly(_) => Err(Denial::Reason(Reason::TooCostly, &rule.name)),
-            Asked::NoKey(error) => {
-                diagnose::tell(self.observer.as_deref());
-                // Who has no key belongs to no share but the whole.
-                if mode.is_enforced_for_all() {
-                    Err(Denial::Reason(Reason::NoKey(error), &rule.name))
-                } else {
-                    Ok(None)
-                }
-            }
-            Asked::Claim {
-                plan,
-                limit,
-                key,
-                cost,
-            } => {
-                rule.note_key(&key);
-                let mode = self.mode_for(mode, &key);
-                let settles = rule.settlement.settles() || cost == Cost::Deferred;
-                Ok(Some((
-                    Claim {
-                        limit,
-                        key,
-                        cost,
-                        mode,
-                        settles,
-                    },
-                    pick(plan),
-                )))
+            Asked::Denied { plan } => Err(Denial::Plan(pick(plan))),
+            Asked::TooCostly => Err(Denial::Reason(Reason::TooCostly, &rule.name)),
+            Asked::Claim { plan, limit, cost } => {
+                rule.note_key(key);
+                Ok(Some(Asking {
+                    limit,
+                    key,
+                    cost,
+                    mode: self.mode_for(mode, key),
+                    settles: rule.settlement.settles() || cost == Cost::Deferred,
+                    pick: pick(plan),
+                }))
             }
         }
     }
 
+    #[inline]
     fn mode_for(&self, mode: RuleMode, key: &Key) -> Mode {
         let enforced = match mode {
             RuleMode::Enforced => true,
@@ -287,7 +320,7 @@ impl<St: Store> Shared<St> {
     }
 
     #[cold]
-    fn deny(&self, active: &Active, denial: Denial<'_>, parts: &Parts) -> Verdict<St> {
+    fn deny(&self, active: &Active, denial: Denial<'_, '_>, parts: &Parts) -> Verdict<St> {
         Verdict::Refuse(match denial {
             Denial::Plan(pick) => {
                 let nothing = Standing {
@@ -295,14 +328,15 @@ impl<St: Store> Shared<St> {
                     next: 0,
                     reset: 0,
                 };
-                self.refuse_one(active, Outcome::new(nothing, Wait::Never), pick, parts)
+                self.refuse_one(active, &Outcome::new(nothing, Wait::Never), pick, parts)
             }
+            Denial::NoKey(error, rule) => self.refuse(Reason::NoKey(error.clone()), rule, parts),
             Denial::Reason(reason, rule) => self.refuse(reason, rule, parts),
         })
     }
 
     #[inline]
-    fn ask(
+    fn acquire(
         self: &Arc<Self>,
         claims: &Claims<'_>,
         delays: Option<(usize, &Queue)>,
@@ -329,7 +363,8 @@ impl<St: Store> Shared<St> {
                 Verdict::Wait(pending, Question { active, picks })
             }
             Err(arrived) => match self.conclude(arrived, active, picks, parts) {
-                Ok(after) => Verdict::Allow(after),
+                Ok(None) => Verdict::Pass,
+                Ok(Some(after)) => Verdict::Allow(after),
                 Err(refused) => Verdict::Refuse(refused),
             },
         }
@@ -340,13 +375,13 @@ impl<St: Store> Shared<St> {
     fn conclude_one(
         self: &Arc<Self>,
         claim: &Claim<'_>,
-        outcome: Outcome,
+        outcome: &Outcome,
         active: &Arc<Active>,
         pick: Pick,
         parts: &mut Parts,
     ) -> Verdict<St> {
         if let Some(observer) = &self.observer {
-            observer.decided(claim.limit, claim.mode, &outcome);
+            observer.decided(claim.limit, claim.mode, outcome);
         }
         let shadowed = claim.mode == Mode::Shadowed;
         if !outcome.is_allowed() && !shadowed {
@@ -355,27 +390,30 @@ impl<St: Store> Shared<St> {
         diagnose::note_charge(&mut parts.extensions, self);
         diagnose::tell(self.observer.as_deref());
         if shadowed || !active.tells_allowed() {
-            return Verdict::Allow(None);
+            return Verdict::Pass;
         }
-        Verdict::Allow(self.after_one(active, outcome, pick, parts))
+        match self.after_one(active, outcome, pick, parts) {
+            Some(after) => Verdict::Allow(after),
+            None => Verdict::Pass,
+        }
     }
 
     /// Returns what the fields say of a request's only claim.
     fn after_one(
         &self,
         active: &Arc<Active>,
-        outcome: Outcome,
+        outcome: &Outcome,
         pick: Pick,
         parts: &Parts,
     ) -> Option<After<St>> {
         let unix = active.unix(&self.clock);
         if self.settings.partition_secret.is_none() {
-            let standing = active.standing_of(pick, &outcome, unix, None)?;
+            let standing = active.standing_of(pick, outcome, unix, None)?;
             let active = Arc::clone(active);
             return Some(After::One { active, standing });
         }
         let mut decision = Decision::UNLIMITED;
-        decision.push(outcome, false);
+        decision.push(*outcome, false);
         let mut picks = Picks::default();
         picks.push(pick);
         let report = Report {
@@ -397,12 +435,12 @@ impl<St: Store> Shared<St> {
     fn refuse_one(
         &self,
         active: &Active,
-        outcome: Outcome,
+        outcome: &Outcome,
         pick: Pick,
         parts: &Parts,
     ) -> Response<Bytes> {
         let mut decision = Decision::UNLIMITED;
-        decision.push(outcome, false);
+        decision.push(*outcome, false);
         let mut picks = Picks::default();
         picks.push(pick);
         let report = Report {

@@ -74,9 +74,11 @@ where
         }
     }
 
-    pub(crate) fn call(inner: &mut S, parts: Parts, body: ReqB, after: Option<After<St>>) -> Self {
+    /// The response of the inner service, which has been called.
+    #[inline]
+    pub(crate) fn inner(future: S::Future, after: Option<After<St>>) -> Self {
         Self {
-            state: call(inner, parts, body, after),
+            state: State::Inner { future, after },
         }
     }
 
@@ -103,24 +105,6 @@ where
             },
         }
     }
-}
-
-/// Calls the inner service. From here on, charges stand unless their rules say otherwise.
-fn call<S, St, ReqB, W>(
-    inner: &mut S,
-    parts: Parts,
-    body: ReqB,
-    mut after: Option<After<St>>,
-) -> State<S::Future, St, W>
-where
-    S: Service<Request<ReqB>>,
-    St: Store,
-{
-    if let Some(after) = &mut after {
-        after.called(&parts);
-    }
-    let future = inner.call(Request::from_parts(parts, body));
-    State::Inner { future, after }
 }
 
 impl<S, St, ReqB, ResB> Future for ResponseFuture<S, St, ReqB>
@@ -198,7 +182,12 @@ where
         ready!(this.service.poll_ready(cx))?;
         match this.request.take() {
             Some((parts, body)) => {
-                Poll::Ready(Ok(call(this.service, parts, body, this.after.take())))
+                let mut after = this.after.take();
+                if let Some(after) = &mut after {
+                    after.called(&parts);
+                }
+                let future = this.service.call(Request::from_parts(parts, body));
+                Poll::Ready(Ok(State::Inner { future, after }))
             }
             // Polled after it was ready: nothing is left to be answered.
             None => Poll::Ready(Ok(State::Refused { response: None })),

@@ -19,7 +19,7 @@ pub(crate) use self::checked::{Asked, CheckedRule, Preflight};
 pub use self::error::{RuleError, RuleErrorKind, RuleWarning, RuleWarningKind};
 pub use self::rules::Rules;
 pub use self::text::{RuleTextError, RuleTextErrorKind};
-use crate::rule::{CostOf, Rule, Switch};
+use crate::rule::{CostOf, Rule, RuleMode, Switch};
 
 /// Rules that have been checked together; cheap to clone.
 ///
@@ -145,6 +145,20 @@ impl RuleSet {
     #[inline]
     pub(crate) fn switch(&self, index: usize) -> &Switch {
         &self.switches[index]
+    }
+
+    /// Returns the mode of the rule at this place in the list, unless it is off or not for this
+    /// request.
+    #[inline]
+    pub(crate) fn mode_at(
+        &self,
+        index: usize,
+        preflight: Preflight,
+        parts: &Parts,
+    ) -> Option<RuleMode> {
+        let mode = self.switches[index].get();
+        let applies = mode != RuleMode::Off && self.rules()[index].applies_to(parts, preflight);
+        applies.then_some(mode)
     }
 
     /// Returns the switch of the rule of this name.

@@ -69,7 +69,15 @@ where
         let (mut parts, body) = request.into_parts();
         let active = self.rules.now(&self.shared);
         match self.shared.decide(active, &mut parts) {
-            Verdict::Allow(after) => ResponseFuture::call(&mut self.inner, parts, body, after),
+            Verdict::Pass => {
+                let request = Request::from_parts(parts, body);
+                ResponseFuture::inner(self.inner.call(request), None)
+            }
+            Verdict::Allow(mut after) => {
+                after.called(&parts);
+                let request = Request::from_parts(parts, body);
+                ResponseFuture::inner(self.inner.call(request), Some(after))
+            }
             Verdict::Refuse(response) => ResponseFuture::refused(response),
             Verdict::Wait(pending, question) => {
                 // What the ready service has reserved must be free while the request waits: the

@@ -41,6 +41,21 @@ pub(crate) struct Span {
 impl Span {
     pub(crate) const ZERO: Self = Self { nanos: 0, rest: 0 };
 
+    /// Returns the span in whole words: the nanoseconds and the rest.
+    #[inline]
+    pub(crate) const fn words(self) -> Words {
+        [self.nanos, self.rest as u64]
+    }
+
+    /// Returns the span of such words.
+    #[inline]
+    pub(crate) fn of_words(words: Words) -> Self {
+        Self {
+            nanos: words[0],
+            rest: u32::try_from(words[1]).unwrap_or(0),
+        }
+    }
+
     fn ceil(self) -> u64 {
         self.nanos + u64::from(self.rest > 0)
     }

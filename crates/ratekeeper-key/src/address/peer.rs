@@ -44,6 +44,7 @@ impl SocketPeer {
     /// `axum`); tonic's `TcpConnectInfo` and `UdsConnectInfo` (feature `tonic`; over TLS tonic
     /// inserts the former too).
     #[must_use]
+    #[inline(always)]
     pub fn of(extensions: &Extensions) -> Option<Self> {
         if let Some(PeerAddr(address)) = extensions.get() {
             return Some(Self::from(*address));
@@ -56,6 +57,7 @@ impl SocketPeer {
 
     /// Returns the address, canonical; `None` for a unix socket.
     #[must_use]
+    #[inline]
     pub fn address(self) -> Option<IpAddr> {
         match self {
             Self::Address(address) => Some(address),
@@ -64,6 +66,7 @@ impl SocketPeer {
     }
 
     /// Tells the self-diagnosis whether this peer, whom nobody trusts, behaves like a proxy.
+    #[cold]
     pub(super) fn watch(self, headers: &HeaderMap, check: &SelfCheck) {
         let forwards = headers.contains_key("x-forwarded-for") || headers.contains_key(FORWARDED);
         check.note_untrusted_proxy(forwards, self.address().is_none_or(is_private));
@@ -83,18 +86,21 @@ fn is_private(address: IpAddr) -> bool {
 
 impl From<IpAddr> for SocketPeer {
     /// Takes the address in its canonical form: IPv4-mapped is IPv4.
+    #[inline]
     fn from(address: IpAddr) -> Self {
         Self::Address(address.to_canonical())
     }
 }
 
 impl From<SocketAddr> for SocketPeer {
+    #[inline]
     fn from(address: SocketAddr) -> Self {
         Self::from(address.ip())
     }
 }
 
 #[cfg(feature = "axum")]
+#[inline]
 fn of_axum(extensions: &Extensions) -> Option<SocketPeer> {
     use axum::extract::ConnectInfo;
     use axum::extract::connect_info::MockConnectInfo;

@@ -133,6 +133,7 @@ impl std::error::Error for PrefixError {}
 ///
 /// Trust is decided on the canonical address alone, never on this one: a NAT64 address that embeds
 /// a proxy's address is not that proxy.
+#[inline]
 fn counted(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(v4) => IpAddr::V4(v4),
@@ -141,6 +142,7 @@ fn counted(address: IpAddr) -> IpAddr {
 }
 
 /// Returns the IPv4 address that the well-known NAT64 prefix `64:ff9b::/96` embeds.
+#[inline]
 fn translated(address: Ipv6Addr) -> Option<Ipv4Addr> {
     match address.octets() {
         [0x00, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d] => {

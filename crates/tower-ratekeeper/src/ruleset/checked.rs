@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use http::request::Parts;
 use ratekeeper_core::{Claim, Cost, Key, Limit, LimitError, Mode, Policy, Quota};
-use ratekeeper_key::{Global, KeyError, KeyExtractor, KeyShare, Keyed, SelfCheck};
+use ratekeeper_key::{Global, KeyExtractor, KeyShare, SelfCheck};
 
 use super::{RuleError, RuleErrorKind};
 use crate::queue::Queue;
@@ -19,6 +19,8 @@ pub(crate) struct CheckedRule {
     pub(crate) policies: Vec<(String, Policy)>,
     pub(super) plans: Plans,
     pub(crate) place: Place,
+    /// Whether the place is everywhere, which then is not asked.
+    everywhere: bool,
     pub(crate) key: Arc<dyn KeyExtractor>,
     pub(crate) cost: CostOf,
     pub(crate) max_cost: Option<u64>,
@@ -45,23 +47,20 @@ pub(crate) enum Preflight {
     Beside,
 }
 
-/// What a rule asks for one request.
+/// What a rule asks for one request that has a key.
 pub(crate) enum Asked<'a> {
-    /// Nothing: the key is exempt, or the plan is unlimited.
+    /// Nothing: the plan is unlimited.
     Nothing,
     /// A claim on the limit of this plan.
     Claim {
         plan: usize,
         limit: &'a Limit,
-        key: Key,
         cost: Cost,
     },
     /// The plan admits nothing.
-    Denied { plan: usize, key: Key },
-    /// The request has no key.
-    NoKey(KeyError),
+    Denied { plan: usize },
     /// The request costs more than any may.
-    TooCostly(Key),
+    TooCostly,
 }
 
 impl CheckedRule {
@@ -105,6 +104,7 @@ impl CheckedRule {
             name,
             policies,
             plans,
+            everywhere: place.is_everywhere(),
             place,
             key,
             cost,
@@ -132,6 +132,7 @@ impl CheckedRule {
             policies: policies.collect(),
             plans: self.plans.clone(),
             place: self.place.clone(),
+            everywhere: self.everywhere,
             key: Arc::clone(&self.key),
             cost: self.cost.clone(),
             max_cost: self.max_cost,
@@ -148,7 +149,7 @@ impl CheckedRule {
     #[inline]
     pub(crate) fn applies_to(&self, parts: &Parts, preflight: Preflight) -> bool {
         match preflight {
-            Preflight::No => self.place.contains(parts),
+            Preflight::No => self.everywhere || self.place.contains(parts),
             Preflight::Beside => self.place.contains(parts) || self.is_for_preflight(parts),
             Preflight::Apart => self.is_for_preflight(parts),
         }
@@ -175,32 +176,23 @@ impl CheckedRule {
         (claim.mode == Mode::Enforced && claim.cost.needed() > 0).then_some(queue)
     }
 
-    /// Finds out what the rule asks for a request at its place.
+    /// Finds out what the rule asks for a request at its place that has a key.
     #[inline]
     pub(crate) fn ask(&self, parts: &Parts) -> Asked<'_> {
-        let key = match self.key.extract(parts) {
-            Keyed::Key(key) => key,
-            Keyed::Exempt => return Asked::Nothing,
-            Keyed::Failed(error) => return Asked::NoKey(error),
-        };
         let plan = self.plan_of(parts);
         let limit = match &self.policies[plan].1 {
             Policy::Limit(limit) => limit,
-            Policy::DenyAll => return Asked::Denied { plan, key },
+            Policy::DenyAll => return Asked::Denied { plan },
             _ => return Asked::Nothing,
         };
         let cost = self.cost.of(parts);
         if self.max_cost.is_some_and(|most| cost.charged() > most) {
-            return Asked::TooCostly(key);
+            return Asked::TooCostly;
         }
-        Asked::Claim {
-            plan,
-            limit,
-            key,
-            cost,
-        }
+        Asked::Claim { plan, limit, cost }
     }
 
+    #[inline]
     fn plan_of(&self, parts: &Parts) -> usize {
         let Some(name) = self.plans.by.as_ref().and_then(|by| by.name(parts)) else {
             return 0;
