@@ -7,22 +7,23 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::Response;
 use http::request::Parts;
-use http::{Method, Response};
 use ratekeeper_core::{
-    Acquire, Answer, Claim, Claims, Cost, Decision, Key, Limit, MAX_CLAIMS, Mode, Outcome, Receipt,
-    Standing, Store, StoreError, StoreErrorKind, Wait,
+    Acquire, Answer, Claim, Claims, Cost, Key, Limit, MAX_CLAIMS, Mode, Outcome, Receipt, Standing,
+    Store, StoreError, StoreErrorKind, Wait,
 };
 use ratekeeper_key::{KeyError, Keyed};
 
-use crate::active::{Active, Pick, Picks, Report};
+use crate::active::{Active, Pick, Picks};
+use crate::after::{After, Several};
 use crate::charges::Charges;
 use crate::diagnose;
 use crate::extension::RateLimitInfo;
-use crate::fields;
 use crate::pending::Pending;
-use crate::queue::{self, Arrived, Queue, Waited};
+use crate::queue::{self, Arrived, Queue};
 use crate::refusal::Reason;
+use crate::report::{KeptReport, Report};
 use crate::rule::{RuleMode, Share};
 use crate::ruleset::{Asked, CheckedRule, Preflight};
 use crate::shared::Shared;
@@ -44,66 +45,6 @@ pub(crate) enum Verdict<St: Store> {
 pub(crate) struct Question {
     pub(crate) active: Arc<Active>,
     pub(crate) picks: Picks,
-}
-
-/// What belongs to the response of an allowed request.
-pub(crate) enum After<St: Store> {
-    /// The fields of a single claim: the common case, kept small.
-    One {
-        active: Arc<Active>,
-        standing: fields::Standing<'static>,
-    },
-    Several(Box<Several<St>>),
-}
-
-/// Whatever can belong to a response.
-pub(crate) struct Several<St: Store> {
-    active: Arc<Active>,
-    report: Option<Report>,
-    /// Where the fields are to tell of it.
-    waited: Option<Waited>,
-    pub(crate) charges: Option<Charges<St>>,
-    /// Whether nobody will read a body, whatever the response.
-    pub(crate) bodiless: bool,
-}
-
-impl<St: Store> After<St> {
-    /// The inner service is about to be called. From here on, charges stand unless their rules say
-    /// otherwise.
-    #[inline]
-    pub(crate) fn called(&mut self, request: &Parts) {
-        if let Self::Several(several) = self {
-            several.charges = several.charges.take().and_then(Charges::called);
-            several.bodiless = request.method == Method::HEAD;
-        }
-    }
-
-    /// Writes the header fields of an allowed response.
-    pub(crate) fn write_fields<B>(&self, response: &mut Response<B>) {
-        match self {
-            Self::One { active, standing } => {
-                if active.tells(response) {
-                    active.write_one(standing, response.headers_mut());
-                }
-            }
-            Self::Several(several) => several.write_fields(response),
-        }
-    }
-}
-
-impl<St: Store> Several<St> {
-    fn write_fields<B>(&self, response: &mut Response<B>) {
-        if self.report.is_none() && self.waited.is_none() || !self.active.tells(response) {
-            return;
-        }
-        if let Some(report) = &self.report {
-            self.active
-                .write_fields(report, None, response.headers_mut());
-        }
-        if let Some(waited) = &self.waited {
-            waited.write_field(response.headers_mut());
-        }
-    }
 }
 
 /// What a rule asks for a request: a claim, of which the key still lies where it was put.
@@ -392,43 +333,42 @@ impl<St: Store> Shared<St> {
         if shadowed || !active.tells_allowed() {
             return Verdict::Pass;
         }
-        match self.after_one(active, outcome, pick, parts) {
-            Some(after) => Verdict::Allow(after),
-            None => Verdict::Pass,
-        }
+        Verdict::Allow(self.after_one(active, outcome, pick, parts))
     }
 
-    /// Returns what the fields say of a request's only claim.
+    /// Returns what the fields are to say of a request's only claim.
+    #[inline]
     fn after_one(
         &self,
         active: &Arc<Active>,
         outcome: &Outcome,
         pick: Pick,
         parts: &Parts,
-    ) -> Option<After<St>> {
+    ) -> After<St> {
         let unix = active.unix(&self.clock);
-        if self.settings.partition_secret.is_none() {
-            let standing = active.standing_of(pick, outcome, unix, None)?;
-            let active = Arc::clone(active);
-            return Some(After::One { active, standing });
-        }
-        let mut decision = Decision::UNLIMITED;
-        decision.push(*outcome, false);
+        let Some(partitions) = self.partitions(active, &[pick], parts) else {
+            return After::One {
+                active: Arc::clone(active),
+                outcome: *outcome,
+                pick,
+                unix,
+            };
+        };
+        let report = Report::of_one(outcome, &pick, unix);
         let mut picks = Picks::default();
         picks.push(pick);
-        let report = Report {
-            decision,
-            picks,
-            unix,
-            partitions: self.partitions(active, &picks, parts),
-        };
-        Some(After::Several(Box::new(Several {
+        After::Several(Box::new(Several {
             active: Arc::clone(active),
-            report: Some(report),
+            report: Some(KeptReport {
+                decision: report.decision(),
+                picks,
+                unix,
+                partitions: Some(partitions),
+            }),
             waited: None,
             charges: None,
             bodiless: false,
-        })))
+        }))
     }
 
     #[inline(never)]
@@ -439,15 +379,10 @@ impl<St: Store> Shared<St> {
         pick: Pick,
         parts: &Parts,
     ) -> Response<Bytes> {
-        let mut decision = Decision::UNLIMITED;
-        decision.push(*outcome, false);
-        let mut picks = Picks::default();
-        picks.push(pick);
+        let partitions = self.partitions(active, &[pick], parts);
         let report = Report {
-            decision,
-            partitions: self.partitions(active, &picks, parts),
-            picks,
-            unix: active.unix(&self.clock),
+            partitions: partitions.as_deref(),
+            ..Report::of_one(outcome, &pick, active.unix(&self.clock))
         };
         self.refuse_limited(active, &report, parts)
     }
@@ -485,11 +420,13 @@ impl<St: Store> Shared<St> {
             }
         }
         if !decision.is_allowed() {
+            let partitions = self.partitions(active, picks.as_slice(), parts);
             let report = Report {
-                decision,
-                picks,
+                outcomes: decision.outcomes(),
+                picks: picks.as_slice(),
+                decision: Some(&decision),
                 unix: active.unix(&self.clock),
-                partitions: self.partitions(active, &picks, parts),
+                partitions: partitions.as_deref(),
             };
             return Err(self.refuse_limited(active, &report, parts));
         }
@@ -515,11 +452,11 @@ impl<St: Store> Shared<St> {
         }
         let tells = active.tells_allowed();
         let waited = waited.filter(|_| tells);
-        let report = (tells && !decision.outcomes().is_empty()).then(|| Report {
+        let report = (tells && !decision.outcomes().is_empty()).then(|| KeptReport {
             decision,
             picks,
             unix: active.unix(&self.clock),
-            partitions: self.partitions(active, &picks, parts),
+            partitions: self.partitions(active, picks.as_slice(), parts),
         });
         if report.is_none() && waited.is_none() && charges.is_none() {
             return Ok(None);

@@ -14,8 +14,9 @@ use pin_project_lite::pin_project;
 use ratekeeper_core::Store;
 use tower_service::Service;
 
+use crate::after::After;
 use crate::body::{BodyEnd, RateLimitBody, Watch};
-use crate::decide::{After, Question};
+use crate::decide::Question;
 use crate::pending::Pending;
 use crate::rule::ResponseHead;
 use crate::shared::Shared;

@@ -62,6 +62,7 @@
 //! The minimum supported Rust version is 1.88.
 
 mod active;
+mod after;
 #[cfg(feature = "axum")]
 mod axum;
 mod body;
@@ -85,6 +86,7 @@ mod queue;
 mod refusal;
 #[doc = include_str!("replies.md")]
 pub mod replies {}
+mod report;
 mod retry;
 mod rule;
 #[doc = include_str!("rules.md")]

@@ -6,7 +6,7 @@ use http::request::Parts;
 use ratekeeper_core::{MAX_CLAIMS, Store};
 use ratekeeper_key::Keyed;
 
-use crate::active::{Active, Picks};
+use crate::active::{Active, Pick};
 use crate::shared::Shared;
 
 /// The pseudonyms of a request's keys in the order of its claims.
@@ -22,15 +22,16 @@ impl<St: Store> Shared<St> {
     /// Returns the partitions of a request, where clients are told of them.
     ///
     /// The keys are extracted once more, so that requests carry none about where they are not told.
+    #[inline]
     pub(crate) fn partitions(
         &self,
         active: &Active,
-        picks: &Picks,
+        picks: &[Pick],
         parts: &Parts,
     ) -> Option<Box<Partitions>> {
         let secret: &Arc<[u8]> = self.settings.partition_secret.as_ref()?;
         let mut partitions = Partitions([None; MAX_CLAIMS]);
-        for (slot, pick) in partitions.0.iter_mut().zip(picks.as_slice()) {
+        for (slot, pick) in partitions.0.iter_mut().zip(picks) {
             if let Keyed::Key(key) = active.rule(*pick).key.extract(parts) {
                 *slot = Some(key.pseudonym(secret));
             }

@@ -24,9 +24,11 @@ impl BodyFormat {
     /// Returns the content type of bodies in this form, `None` where there is no body.
     #[must_use]
     pub fn content_type(self) -> Option<HeaderValue> {
+        const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
+        const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
         match self {
-            Self::ProblemJson => Some(HeaderValue::from_static("application/problem+json")),
-            Self::Plain => Some(HeaderValue::from_static("text/plain; charset=utf-8")),
+            Self::ProblemJson => Some(PROBLEM_JSON),
+            Self::Plain => Some(PLAIN),
             Self::Empty => None,
         }
     }

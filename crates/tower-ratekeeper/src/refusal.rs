@@ -11,10 +11,11 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use ratekeeper_core::{Decision, Store, Wait};
 use ratekeeper_key::{KeyError, KeyErrorKind};
 
-use crate::active::{Active, Pick, Report};
+use crate::active::{Active, Pick};
 use crate::fields::has_directive;
 use crate::grpc::{GrpcKind, Status};
 use crate::problem::Problem;
+use crate::report::Report;
 use crate::retry::{Jitter, retry_after_seconds};
 use crate::shared::Shared;
 
@@ -110,33 +111,26 @@ impl<St: Store> Shared<St> {
     pub(crate) fn refuse_limited(
         &self,
         active: &Active,
-        report: &Report,
+        report: &Report<'_>,
         parts: &Parts,
     ) -> Response<Bytes> {
         let mut names = [""; ratekeeper_core::MAX_CLAIMS];
         let mut count = 0;
         let mut first: Option<Pick> = None;
         let mut jitter = Jitter::none();
-        let outcomes = report
-            .decision
-            .outcomes()
-            .iter()
-            .zip(report.picks.as_slice());
-        for (index, (outcome, pick)) in outcomes.enumerate() {
-            if outcome.is_allowed() || report.decision.is_shadowed(index) {
+        for (_, outcome, pick) in report.enforced() {
+            if outcome.is_allowed() {
                 continue;
             }
-            let rule = active.rule(*pick);
+            let rule = active.rule(pick);
             names[count] = &rule.name;
             count += 1;
-            first = first.or(Some(*pick));
-            jitter = if rule.jitter.bound() > jitter.bound() {
-                rule.jitter
-            } else {
-                jitter
-            };
+            first = first.or(Some(pick));
+            if rule.jitter.bound() > jitter.bound() {
+                jitter = rule.jitter;
+            }
         }
-        let wait = match report.decision.wait() {
+        let wait = match report.wait() {
             Wait::For(wait) if !jitter.bound().is_zero() => {
                 Wait::For(jitter.add(wait, self.draws.next()))
             }
@@ -145,13 +139,15 @@ impl<St: Store> Shared<St> {
         let status = first.map_or(StatusCode::TOO_MANY_REQUESTS, |pick| {
             active.rule(pick).status
         });
+        // Only a responder looks at it.
+        let decision = self.settings.responder.as_ref().map(|_| report.decision());
         let refusal = Refusal {
             reason: Reason::Limited,
             status,
             wait,
             retry_after: self.retry_after(wait),
             rules: &names[..count],
-            decision: Some(&report.decision),
+            decision: decision.as_ref(),
         };
         let prepared = first
             .filter(|_| count == 1)
@@ -195,7 +191,7 @@ impl<St: Store> Shared<St> {
     fn respond(
         &self,
         refusal: &Refusal<'_>,
-        fields: Option<(&Active, &Report)>,
+        fields: Option<(&Active, &Report<'_>)>,
         prepared: Option<Bytes>,
         parts: &Parts,
     ) -> Response<Bytes> {

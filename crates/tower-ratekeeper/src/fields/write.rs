@@ -19,13 +19,10 @@ impl PolicySet {
     pub fn write(&self, standings: &[Standing<'_>], headers: &mut HeaderMap) {
         match self.formats.draft() {
             Some(FieldFormat::Draft11) => {
-                let values = [
-                    (RATELIMIT_POLICY, self.policy_value(standings)),
-                    (RATELIMIT, self.standing_value(standings)),
-                ];
-                for (name, value) in values {
-                    add_items(headers, name, value, opens_string);
-                }
+                let policies = self.policy_value(standings);
+                add_items(headers, RATELIMIT_POLICY, policies, opens_string);
+                let values = self.standing_value(standings);
+                add_items(headers, RATELIMIT, values, opens_string);
             }
             Some(FieldFormat::Draft07) => {
                 self.write_dictionary(standings, headers);
