@@ -14,13 +14,17 @@ use crate::report::{KeptReport, Report};
 /// What belongs to the response of an allowed request.
 pub(crate) enum After<St: Store> {
     /// The fields of a single claim: the common case, kept small.
-    One {
-        active: Arc<Active>,
-        outcome: Outcome,
-        pick: Pick,
-        unix: u64,
-    },
+    One(One),
     Several(Box<Several<St>>),
+}
+
+/// What the fields say of a single enforced claim. A struct of its own keeps its words where words
+/// are.
+pub(crate) struct One {
+    pub(crate) active: Arc<Active>,
+    pub(crate) outcome: Outcome,
+    pub(crate) unix: u64,
+    pub(crate) pick: Pick,
 }
 
 /// Whatever can belong to a response.
@@ -48,15 +52,11 @@ impl<St: Store> After<St> {
     /// Writes the header fields of an allowed response.
     pub(crate) fn write_fields<B>(&self, response: &mut Response<B>) {
         match self {
-            Self::One {
-                active,
-                outcome,
-                pick,
-                unix,
-            } => {
-                if active.tells(response) {
-                    let report = Report::of_one(outcome, pick, *unix);
-                    active.write_fields(&report, None, response.headers_mut());
+            Self::One(one) => {
+                if one.active.tells(response) {
+                    let report = Report::of_one(&one.outcome, &one.pick, one.unix);
+                    one.active
+                        .write_fields(&report, None, response.headers_mut());
                 }
             }
             Self::Several(several) => several.write_fields(response),

@@ -16,7 +16,7 @@ use ratekeeper_core::{
 use ratekeeper_key::{KeyError, Keyed};
 
 use crate::active::{Active, Pick, Picks};
-use crate::after::{After, Several};
+use crate::after::{After, One, Several};
 use crate::charges::Charges;
 use crate::diagnose;
 use crate::extension::RateLimitInfo;
@@ -312,7 +312,7 @@ impl<St: Store> Shared<St> {
     }
 
     /// Goes on from the outcome of a request's only claim, which nothing settles.
-    #[inline]
+    #[inline(always)]
     fn conclude_one(
         self: &Arc<Self>,
         claim: &Claim<'_>,
@@ -347,12 +347,12 @@ impl<St: Store> Shared<St> {
     ) -> After<St> {
         let unix = active.unix(&self.clock);
         let Some(partitions) = self.partitions(active, &[pick], parts) else {
-            return After::One {
+            return After::One(One {
                 active: Arc::clone(active),
                 outcome: *outcome,
-                pick,
                 unix,
-            };
+                pick,
+            });
         };
         let report = Report::of_one(outcome, &pick, unix);
         let mut picks = Picks::default();

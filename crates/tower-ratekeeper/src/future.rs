@@ -120,13 +120,10 @@ where
             let mut this = self.as_mut().project();
             let next = match this.state.as_mut().project() {
                 StateProjection::Refused { response } => {
-                    // Polled after it was ready, a refusal must not turn into a success.
-                    let response = response.take().unwrap_or_else(|| {
-                        let mut again = Response::default();
-                        *again.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-                        again
-                    });
-                    return Poll::Ready(Ok(response.map(RateLimitBody::refusal)));
+                    return Poll::Ready(Ok(match response.take() {
+                        Some(response) => response.map(RateLimitBody::refusal),
+                        None => polled_again(),
+                    }));
                 }
                 StateProjection::Inner { future, after } => {
                     let response = ready!(future.poll(cx))?;
@@ -196,11 +193,19 @@ where
     }
 }
 
+/// Polled after it was ready, a refusal must not turn into a success.
+#[cold]
+fn polled_again<B>() -> Response<RateLimitBody<B>> {
+    let mut response = Response::new(RateLimitBody::default());
+    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    response
+}
+
 /// Puts what belongs to the response onto it.
 fn finish<B, St: Store>(mut response: Response<B>, after: After<St>) -> Response<RateLimitBody<B>> {
     after.write_fields(&mut response);
     let (charges, bodiless) = match after {
-        After::One { .. } => (None, false),
+        After::One(_) => (None, false),
         After::Several(mut several) => (several.charges.take(), several.bodiless),
     };
     let Some(charges) = charges else {

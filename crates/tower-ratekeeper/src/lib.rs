@@ -75,6 +75,7 @@ mod future;
 pub mod grpc;
 mod handle;
 mod layer;
+mod number;
 mod partition;
 mod pending;
 mod problem;

@@ -1,11 +1,10 @@
 //! Refusals, and the responses that tell clients of them.
 
 use std::fmt;
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, Entry, HeaderName, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use ratekeeper_core::{Decision, Store, Wait};
@@ -14,10 +13,14 @@ use ratekeeper_key::{KeyError, KeyErrorKind};
 use crate::active::{Active, Pick};
 use crate::fields::has_directive;
 use crate::grpc::{GrpcKind, Status};
+use crate::layer::Grpc;
+use crate::number::number;
 use crate::problem::Problem;
 use crate::report::Report;
 use crate::retry::{Jitter, retry_after_seconds};
 use crate::shared::Shared;
+
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// Why a request was refused, and what the client is told.
 #[derive(Clone, Debug)]
@@ -188,6 +191,7 @@ impl<St: Store> Shared<St> {
         }
     }
 
+    #[inline]
     fn respond(
         &self,
         refusal: &Refusal<'_>,
@@ -196,94 +200,109 @@ impl<St: Store> Shared<St> {
         parts: &Parts,
     ) -> Response<Bytes> {
         let problem = refusal.reason.problem(refusal.rules);
-        let mut keeps_fields = false;
         let call = self.settings.grpc.as_ref().and_then(|grpc| {
             let kind = GrpcKind::of(&parts.method, &parts.headers)?;
             Some((grpc, kind))
         });
-        let mut response = match (call, &self.settings.responder) {
-            (Some((grpc, kind)), _) => {
-                let limited = refusal.reason == Reason::Limited;
-                let code = if limited { grpc.code } else { problem.code() };
-                let mut status = Status::new(code, problem.detail()).domain(&grpc.domain);
-                if limited {
-                    status = status.policies(refusal.rules);
-                }
-                status = match refusal.wait {
-                    Wait::For(wait) => {
-                        let cap = self.settings.retry_after_cap.max(1);
-                        status.retry_after(wait.min(Duration::from_secs(cap)))
-                    }
-                    Wait::Never if limited => status.never_retry(),
-                    Wait::None | Wait::Unknown | Wait::Never => status,
-                };
-                status.into_response(kind).map(|()| Bytes::new())
-            }
-            (None, Some(responder)) => {
-                keeps_fields = true;
-                responder.respond(refusal, parts)
-            }
+        match (call, &self.settings.responder) {
             (None, None) => {
-                let bytes =
+                let body =
                     prepared.unwrap_or_else(|| problem.body(self.settings.body, refusal.status));
-                let mut response = Response::new(bytes);
-                *response.status_mut() = refusal.status;
-                // Room for the fields that are added here and below.
-                *response.headers_mut() = HeaderMap::with_capacity(6);
+                // Room for all that there may be.
+                let mut headers = HeaderMap::with_capacity(6);
                 if let Some(content_type) = self.settings.body.content_type() {
-                    response.headers_mut().insert(CONTENT_TYPE, content_type);
+                    headers.insert(CONTENT_TYPE, content_type);
                 }
+                if let Some((active, report)) = fields {
+                    active.write_fields(report, refusal.retry_after, &mut headers);
+                }
+                // As `add_the_rest` does where nothing of it is there yet.
+                if let Some(seconds) = refusal.retry_after {
+                    headers.insert(RETRY_AFTER, number(seconds));
+                }
+                headers.insert(CACHE_CONTROL, NO_STORE);
+                if !body.is_empty() {
+                    headers.insert(CONTENT_LENGTH, number(body.len() as u64));
+                }
+                let mut response = Response::new(body);
+                *response.status_mut() = refusal.status;
+                *response.headers_mut() = headers;
                 response
             }
-        };
-        let length = response.body().len();
-        let headers = response.headers_mut();
-        if let Some((active, report)) = fields {
-            if keeps_fields {
-                let mut own = HeaderMap::new();
-                active.write_fields(report, refusal.retry_after, &mut own);
-                add_missing(headers, own);
-            } else {
-                active.write_fields(report, refusal.retry_after, headers);
+            (Some((grpc, kind)), _) => {
+                let status = self.grpc_status(grpc, problem, refusal);
+                let mut response = status.into_response(kind).map(|()| Bytes::new());
+                if let Some((active, report)) = fields {
+                    active.write_fields(report, refusal.retry_after, response.headers_mut());
+                }
+                add_the_rest(response.headers_mut(), refusal, 0);
+                response
+            }
+            (None, Some(responder)) => {
+                let mut response = responder.respond(refusal, parts);
+                if let Some((active, report)) = fields {
+                    let mut own = HeaderMap::new();
+                    active.write_fields(report, refusal.retry_after, &mut own);
+                    add_missing(response.headers_mut(), own);
+                }
+                let length = response.body().len();
+                add_the_rest(response.headers_mut(), refusal, length);
+                response
             }
         }
-        if let Some(seconds) = refusal.retry_after {
-            add(headers, RETRY_AFTER, || number(seconds));
+    }
+
+    fn grpc_status<'a>(
+        &self,
+        grpc: &'a Grpc,
+        problem: Problem<'_>,
+        refusal: &Refusal<'a>,
+    ) -> Status<'a> {
+        let limited = refusal.reason == Reason::Limited;
+        let code = if limited { grpc.code } else { problem.code() };
+        let mut status = Status::new(code, problem.detail()).domain(&grpc.domain);
+        if limited {
+            status = status.policies(refusal.rules);
         }
-        // Beside what a responder says of caches: a stored refusal would outlast the limit.
-        if !has_directive(headers, "no-store") {
-            let _full = headers.try_append(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        match refusal.wait {
+            Wait::For(wait) => {
+                let cap = self.settings.retry_after_cap.max(1);
+                status.retry_after(wait.min(Duration::from_secs(cap)))
+            }
+            Wait::Never if limited => status.never_retry(),
+            Wait::None | Wait::Unknown | Wait::Never => status,
         }
-        // Known now, so that HEAD is answered with the same fields as GET.
-        if length > 0 {
-            add(headers, CONTENT_LENGTH, || number(length as u64));
-        }
-        response
     }
 }
 
-/// Returns a number as a field's value; those of usual waits and lengths are prepared.
-fn number(number: u64) -> HeaderValue {
-    static PREPARED: LazyLock<Vec<HeaderValue>> =
-        LazyLock::new(|| (0..512u64).map(HeaderValue::from).collect());
-    let prepared = usize::try_from(number)
-        .ok()
-        .and_then(|index| PREPARED.get(index));
-    prepared.map_or_else(|| HeaderValue::from(number), HeaderValue::clone)
+/// Adds what every refusal carries: when to come back, that it is not to be stored, and how long
+/// its body is.
+fn add_the_rest(headers: &mut HeaderMap, refusal: &Refusal<'_>, length: usize) {
+    if let Some(seconds) = refusal.retry_after {
+        add(headers, RETRY_AFTER, number(seconds));
+    }
+    // Beside what a responder says of caches: a stored refusal would outlast the limit.
+    if !has_directive(headers, "no-store") {
+        let _full = headers.try_append(CACHE_CONTROL, NO_STORE);
+    }
+    // Known now, so that HEAD is answered with the same fields as GET.
+    if length > 0 {
+        add(headers, CONTENT_LENGTH, number(length as u64));
+    }
 }
 
 /// Adds the fields, of one value each, that are not there yet.
 fn add_missing(headers: &mut HeaderMap, fields: HeaderMap) {
     for (name, value) in fields {
         if let Some(name) = name {
-            add(headers, name, || value);
+            add(headers, name, value);
         }
     }
 }
 
 /// Adds a field that is not there yet. A response that has no room for another goes out without it.
-fn add(headers: &mut HeaderMap, name: HeaderName, value: impl FnOnce() -> HeaderValue) {
-    if let Ok(Entry::Vacant(vacant)) = headers.try_entry(name) {
-        let _full = vacant.try_insert(value());
+fn add(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
+    if !headers.contains_key(&name) {
+        let _full = headers.try_insert(name, value);
     }
 }

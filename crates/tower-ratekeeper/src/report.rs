@@ -89,25 +89,20 @@ impl Active {
         retry_after: Option<u64>,
         headers: &mut HeaderMap,
     ) {
-        let standing = |(index, outcome, pick)| {
-            let standing = self.standing(pick, outcome, report.unix, retry_after)?;
-            let partitions = report.partitions;
-            Some(match partitions.and_then(|keys| keys.get(index)) {
-                Some(key) => standing.partition(key),
-                None => standing,
-            })
-        };
         // One has no order.
-        if report.outcomes.len() == 1 {
-            if let Some(only) = report.enforced().find_map(standing) {
-                self.fields.write(&[only], headers);
+        if let [_] = report.outcomes {
+            if let Some(entry) = report.enforced().next()
+                && let Some(only) = &self.standing(report, entry, retry_after)
+            {
+                self.fields.write(slice::from_ref(only), headers);
             }
             return;
         }
         let mut ranked: [Option<(Rank, Standing<'_>)>; MAX_CLAIMS] = [const { None }; MAX_CLAIMS];
         let mut count = 0;
         for entry in report.enforced() {
-            if let (Some(limit), Some(standing)) = (self.limit(entry.2), standing(entry)) {
+            let standing = self.standing(report, entry, retry_after);
+            if let (Some(limit), Some(standing)) = (self.limit(entry.2), standing) {
                 ranked[count] = Some((Rank::new(limit, entry.1), standing));
                 count += 1;
             }
@@ -121,21 +116,24 @@ impl Active {
     }
 
     /// Returns how a rule's key stands, as the fields tell it.
-    fn standing(
+    #[inline]
+    fn standing<'a>(
         &self,
-        pick: Pick,
-        outcome: &Outcome,
-        unix: u64,
+        report: &Report<'a>,
+        (index, outcome, pick): (usize, &Outcome, Pick),
         retry_after: Option<u64>,
-    ) -> Option<Standing<'static>> {
+    ) -> Option<Standing<'a>> {
         let limit = self.limit(pick)?;
         let policy = self.policy_of(pick)?;
         let stands = outcome.standing();
         let after = effective_window(limit, stands);
         let after = retry_after.map_or(after, |retry_after| after.min(retry_after));
         let mut standing = Standing::new(policy, stands.remaining).after(after);
-        if unix > 0 {
-            standing = standing.reset_epoch(reset_epoch(unix, stands));
+        if report.unix > 0 {
+            standing = standing.reset_epoch(reset_epoch(report.unix, stands));
+        }
+        if let Some(key) = report.partitions.and_then(|keys| keys.get(index)) {
+            standing = standing.partition(key);
         }
         Some(standing)
     }
@@ -168,6 +166,7 @@ const SECOND: u64 = 1_000_000_000;
 ///
 /// A bucket gives more all the time, so the time is that in which it gives what remains once more:
 /// a client that spreads the remaining units over it stays within the rate.
+#[inline]
 fn effective_window(limit: &Limit, stands: core::Standing) -> u64 {
     let period = limit.quota().period().as_nanos();
     let nanos = match limit.algorithm() {

@@ -26,5 +26,6 @@ mod rule_text;
 mod rules;
 mod settlement;
 mod shape;
+mod straight;
 mod support;
 mod who_is_asking;
