@@ -120,17 +120,20 @@ where
             let mut this = self.as_mut().project();
             let next = match this.state.as_mut().project() {
                 StateProjection::Refused { response } => {
-                    return Poll::Ready(Ok(match response.take() {
-                        Some(response) => response.map(RateLimitBody::refusal),
-                        None => polled_again(),
-                    }));
+                    let Some(response) = response.take() else {
+                        return Poll::Ready(Ok(polled_again()));
+                    };
+                    let (head, body) = response.into_parts();
+                    let body = RateLimitBody::refusal(body);
+                    return Poll::Ready(Ok(Response::from_parts(head, body)));
                 }
                 StateProjection::Inner { future, after } => {
-                    let response = ready!(future.poll(cx))?;
-                    return Poll::Ready(Ok(match after.take() {
-                        None => response.map(|body| RateLimitBody::inner(body, None)),
-                        Some(after) => finish(response, after),
-                    }));
+                    let mut response = ready!(future.poll(cx))?;
+                    let after = after.as_mut();
+                    let watch = after.and_then(|after| finish(&mut response, after));
+                    let (head, body) = response.into_parts();
+                    let body = RateLimitBody::inner(body, watch);
+                    return Poll::Ready(Ok(Response::from_parts(head, body)));
                 }
                 StateProjection::Waiting { waiting } => {
                     match ready!(waiting.as_mut().poll_call(cx)) {
@@ -201,16 +204,16 @@ fn polled_again<B>() -> Response<RateLimitBody<B>> {
     response
 }
 
-/// Puts what belongs to the response onto it.
-fn finish<B, St: Store>(mut response: Response<B>, after: After<St>) -> Response<RateLimitBody<B>> {
-    after.write_fields(&mut response);
-    let (charges, bodiless) = match after {
-        After::One(_) => (None, false),
-        After::Several(mut several) => (several.charges.take(), several.bodiless),
+/// Puts what belongs to the response onto it, and returns who is to watch its body.
+fn finish<B, St: Store>(
+    response: &mut Response<B>,
+    after: &mut After<St>,
+) -> Option<Box<Watch<dyn BodyEnd>>> {
+    after.write_fields(response);
+    let After::Several(several) = after else {
+        return None;
     };
-    let Some(charges) = charges else {
-        return response.map(|body| RateLimitBody::inner(body, None));
-    };
+    let charges = several.charges.take()?;
     let head = ResponseHead {
         status: response.status(),
         headers: response.headers(),
@@ -218,14 +221,12 @@ fn finish<B, St: Store>(mut response: Response<B>, after: After<St>) -> Response
     };
     // Bodies of these are never polled, so their responses end with the head.
     let status = response.status();
-    let bodiless = bodiless
+    let bodiless = several.bodiless
         || status.is_informational()
         || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     let length = content_length(response.headers());
-    let watch = charges
-        .responded(&head, !bodiless)
-        .map(|charges| Box::new(Watch::new(length, charges)) as Box<Watch<dyn BodyEnd>>);
-    response.map(|body| RateLimitBody::inner(body, watch))
+    let charges = charges.responded(&head, !bodiless)?;
+    Some(Box::new(Watch::new(length, charges)))
 }
 
 /// Returns the length that the response names for its body.

@@ -208,26 +208,7 @@ impl<St: Store> Shared<St> {
             (None, None) => {
                 let body =
                     prepared.unwrap_or_else(|| problem.body(self.settings.body, refusal.status));
-                // Room for all that there may be.
-                let mut headers = HeaderMap::with_capacity(6);
-                if let Some(content_type) = self.settings.body.content_type() {
-                    headers.insert(CONTENT_TYPE, content_type);
-                }
-                if let Some((active, report)) = fields {
-                    active.write_fields(report, refusal.retry_after, &mut headers);
-                }
-                // As `add_the_rest` does where nothing of it is there yet.
-                if let Some(seconds) = refusal.retry_after {
-                    headers.insert(RETRY_AFTER, number(seconds));
-                }
-                headers.insert(CACHE_CONTROL, NO_STORE);
-                if !body.is_empty() {
-                    headers.insert(CONTENT_LENGTH, number(body.len() as u64));
-                }
-                let mut response = Response::new(body);
-                *response.status_mut() = refusal.status;
-                *response.headers_mut() = headers;
-                response
+                self.plain_response(refusal, fields, body)
             }
             (Some((grpc, kind)), _) => {
                 let status = self.grpc_status(grpc, problem, refusal);
@@ -250,6 +231,36 @@ impl<St: Store> Shared<St> {
                 response
             }
         }
+    }
+
+    /// Answers without anybody's help: nothing is there before it is put there.
+    #[inline]
+    fn plain_response(
+        &self,
+        refusal: &Refusal<'_>,
+        fields: Option<(&Active, &Report<'_>)>,
+        body: Bytes,
+    ) -> Response<Bytes> {
+        // Room for all that there may be.
+        let mut headers = HeaderMap::with_capacity(6);
+        if let Some(content_type) = self.settings.body.content_type() {
+            headers.insert(CONTENT_TYPE, content_type);
+        }
+        if let Some((active, report)) = fields {
+            active.write_fields(report, refusal.retry_after, &mut headers);
+        }
+        // As `add_the_rest` does.
+        if let Some(seconds) = refusal.retry_after {
+            headers.insert(RETRY_AFTER, number(seconds));
+        }
+        headers.insert(CACHE_CONTROL, NO_STORE);
+        if !body.is_empty() {
+            headers.insert(CONTENT_LENGTH, number(body.len() as u64));
+        }
+        let mut response = Response::new(body);
+        *response.status_mut() = refusal.status;
+        *response.headers_mut() = headers;
+        response
     }
 
     fn grpc_status<'a>(
