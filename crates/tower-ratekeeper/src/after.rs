@@ -18,8 +18,8 @@ pub(crate) enum After<St: Store> {
     Several(Box<Several<St>>),
 }
 
-/// What the fields say of a single enforced claim. A struct of its own keeps its words where words
-/// are.
+/// What the fields say of a single enforced claim. In the enum itself its words would stand beside
+/// a short tag, off their alignment, and every copy would stall.
 pub(crate) struct One {
     pub(crate) active: Arc<Active>,
     pub(crate) outcome: Outcome,

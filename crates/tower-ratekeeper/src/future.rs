@@ -128,12 +128,13 @@ where
                     return Poll::Ready(Ok(Response::from_parts(head, body)));
                 }
                 StateProjection::Inner { future, after } => {
+                    let Some(after) = after else {
+                        let response = ready!(future.poll(cx))?;
+                        return Poll::Ready(Ok(with_watch(response, None)));
+                    };
                     let mut response = ready!(future.poll(cx))?;
-                    let after = after.as_mut();
-                    let watch = after.and_then(|after| finish(&mut response, after));
-                    let (head, body) = response.into_parts();
-                    let body = RateLimitBody::inner(body, watch);
-                    return Poll::Ready(Ok(Response::from_parts(head, body)));
+                    let watch = finish(&mut response, after);
+                    return Poll::Ready(Ok(with_watch(response, watch)));
                 }
                 StateProjection::Waiting { waiting } => {
                     match ready!(waiting.as_mut().poll_call(cx)) {
@@ -227,6 +228,15 @@ fn finish<B, St: Store>(
     let length = content_length(response.headers());
     let charges = charges.responded(&head, !bodiless)?;
     Some(Box::new(Watch::new(length, charges)))
+}
+
+#[inline]
+fn with_watch<B>(
+    response: Response<B>,
+    watch: Option<Box<Watch<dyn BodyEnd>>>,
+) -> Response<RateLimitBody<B>> {
+    let (head, body) = response.into_parts();
+    Response::from_parts(head, RateLimitBody::inner(body, watch))
 }
 
 /// Returns the length that the response names for its body.

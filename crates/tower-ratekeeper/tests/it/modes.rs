@@ -6,14 +6,16 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use http::{Request, StatusCode};
+use tower::{Layer, Service, ServiceExt};
 use tower_ratekeeper::core::Mode;
 use tower_ratekeeper::key::KeyError;
 use tower_ratekeeper::{
-    Limit, Observer, Outcome, Quota, RateLimitLayer, Rule, RuleMode, RuleSet, Share,
+    Limit, Observer, Outcome, Quota, RateLimit, RateLimitLayer, Rule, RuleMode, RuleSet, Share,
 };
 
 use crate::support::{
-    admitted, at_once, bucket, field, key_of, layer, remaining, request, send, status, text_of,
+    Fine, admitted, at_once, bucket, field, key_of, layer, remaining, request, send, status,
+    text_of,
 };
 
 fn limit(name: &str) -> Limit {
@@ -225,6 +227,35 @@ async fn replaced_rules_know_what_was_used() {
     assert_eq!(admitted(&layer, 1, 20).await, 0);
     assert_eq!(admitted(&layer, 2, 20).await, 12);
     assert_eq!(handle.rules().names().collect::<Vec<_>>(), ["per-key"]);
+}
+
+#[tokio::test]
+async fn services_follow_a_change_whenever_they_were_made() {
+    let builder = RateLimitLayer::builder().rule_set(of_units(10));
+    let layer = builder.build().unwrap();
+    let handle = layer.handle();
+    let mut used = layer.layer(Fine);
+    let told = async |service: &mut RateLimit<Fine>, key| {
+        let response = service.ready().await.unwrap().call(request(key)).await;
+        field(&response.unwrap(), "ratelimit-policy").unwrap()
+    };
+    assert_eq!(told(&mut used, 1).await, r#""per-key";q=10;w=60"#);
+    let mut cloned_before = used.clone();
+    handle.replace(of_units(15)).unwrap();
+    let mut cloned_after = used.clone();
+    let mut made_after = layer.layer(Fine);
+    for units in [15, 3] {
+        let expected = format!(r#""per-key";q={units};w=60"#);
+        for service in [
+            &mut used,
+            &mut cloned_before,
+            &mut cloned_after,
+            &mut made_after,
+        ] {
+            assert_eq!(told(service, 2).await, expected);
+        }
+        handle.replace(of_units(3)).unwrap();
+    }
 }
 
 #[tokio::test]
