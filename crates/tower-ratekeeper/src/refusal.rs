@@ -133,29 +133,27 @@ impl<St: Store> Shared<St> {
                 jitter = rule.jitter;
             }
         }
-        let wait = match report.wait() {
-            Wait::For(wait) if !jitter.bound().is_zero() => {
-                Wait::For(jitter.add(wait, self.draws.next()))
-            }
-            wait => wait,
-        };
         let status = first.map_or(StatusCode::TOO_MANY_REQUESTS, |pick| {
             active.rule(pick).status
         });
         // Only a responder looks at it.
         let decision = self.settings.responder.as_ref().map(|_| report.decision());
-        let refusal = Refusal {
+        let mut refusal = Refusal {
             reason: Reason::Limited,
             status,
-            wait,
-            retry_after: self.retry_after(wait),
+            wait: report.wait(),
+            retry_after: None,
             rules: &names[..count],
             decision: decision.as_ref(),
         };
-        let prepared = first
-            .filter(|_| count == 1)
-            .map(|pick| active.refusal_body(pick));
-        self.respond(&refusal, Some((active, report)), prepared, parts)
+        if let Wait::For(wait) = &mut refusal.wait
+            && !jitter.bound().is_zero()
+        {
+            *wait = jitter.add(*wait, self.draws.next());
+        }
+        refusal.retry_after = self.retry_after(&refusal.wait);
+        let only = first.filter(|_| count == 1);
+        self.respond(&refusal, Some((active, report)), only, parts)
     }
 
     /// Answers a request that never came to a decision of limits.
@@ -177,16 +175,16 @@ impl<St: Store> Shared<St> {
             reason,
             status,
             wait,
-            retry_after: self.retry_after(wait),
+            retry_after: self.retry_after(&wait),
             rules: names,
             decision: None,
         };
         self.respond(&refusal, None, None, parts)
     }
 
-    fn retry_after(&self, wait: Wait) -> Option<u64> {
+    fn retry_after(&self, wait: &Wait) -> Option<u64> {
         match wait {
-            Wait::For(wait) => Some(retry_after_seconds(wait, self.settings.retry_after_cap)),
+            Wait::For(wait) => Some(retry_after_seconds(*wait, self.settings.retry_after_cap)),
             Wait::None | Wait::Unknown | Wait::Never => None,
         }
     }
@@ -196,7 +194,7 @@ impl<St: Store> Shared<St> {
         &self,
         refusal: &Refusal<'_>,
         fields: Option<(&Active, &Report<'_>)>,
-        prepared: Option<Bytes>,
+        only: Option<Pick>,
         parts: &Parts,
     ) -> Response<Bytes> {
         let problem = refusal.reason.problem(refusal.rules);
@@ -206,8 +204,11 @@ impl<St: Store> Shared<St> {
         });
         match (call, &self.settings.responder) {
             (None, None) => {
-                let body =
-                    prepared.unwrap_or_else(|| problem.body(self.settings.body, refusal.status));
+                // That of a refusal by one rule alone is prepared.
+                let body = match (fields, only) {
+                    (Some((active, _)), Some(rule)) => active.refusal_body(rule),
+                    _ => problem.body(self.settings.body, refusal.status),
+                };
                 self.plain_response(refusal, fields, body)
             }
             (Some((grpc, kind)), _) => {

@@ -65,7 +65,7 @@ impl<'a> Report<'a> {
     /// Returns how long to wait before the request would be admitted, as [`Decision::wait`] does.
     pub(crate) fn wait(&self) -> Wait {
         let waits = self.enforced().map(|(_, outcome, _)| outcome.wait());
-        waits.fold(Wait::None, Wait::longest)
+        waits.reduce(Wait::longest).unwrap_or(Wait::None)
     }
 
     /// Returns the decision as a whole.
