@@ -28,3 +28,20 @@ pub(crate) fn zeroed_words(count: usize) -> Box<[AtomicU64]> {
 pub(crate) fn zeroed_words(count: usize) -> Box<[AtomicU64]> {
     (0..count).map(|_| AtomicU64::new(0)).collect()
 }
+
+/// Leaves a line that others change as well to them for a while: some two microseconds after the
+/// first attempt that failed, at most some eight.
+///
+/// A line costs more to fetch from another core than to decide on. So two threads that take turns
+/// at every decision are slower together than one alone, and those that take turns at dozens are not.
+#[cfg(not(ratekeeper_loom))]
+pub(crate) fn back_off(attempt: u32) {
+    for _ in 0..32 << attempt.min(2) {
+        spin_loop();
+    }
+}
+
+#[cfg(ratekeeper_loom)]
+pub(crate) fn back_off(_: u32) {
+    spin_loop();
+}

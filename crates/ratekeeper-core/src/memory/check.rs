@@ -4,6 +4,7 @@ use crate::algorithm::{Fixed, Log, Moment, SlidingLog, Verdict, Words};
 use crate::decision::{Outcome, Wait};
 use crate::key::Key;
 use crate::limit::{Limit, Numbers};
+use crate::sync::back_off;
 
 use super::Inner;
 use super::logs::{Logs, Shard};
@@ -11,7 +12,7 @@ use super::state::read;
 use super::table::{Chain, Inserted, SWEEP, Slot, Table};
 
 /// How often a decision is made again without the lock, before it is made under it.
-const ATTEMPTS: usize = 8;
+const ATTEMPTS: u32 = 8;
 
 impl Inner {
     /// Decides a single claim.
@@ -223,7 +224,8 @@ fn check_again(
     moment: Moment,
     decide: impl Fn(Words, Moment) -> Verdict,
 ) -> Option<Outcome> {
-    for _ in 0..ATTEMPTS {
+    for attempt in 0..ATTEMPTS {
+        back_off(attempt);
         let view = table.view(table.line_of(tag));
         let slot = view.find(tag).filter(|slot| slot.version() == version)?;
         let verdict = decide(slot.words(), moment);
