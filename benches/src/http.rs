@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use http::{Request, Response};
-use ratekeeper_core::Quota;
+use ratekeeper_core::{Clock, QuantaClock, Quota};
 use tower::{Layer, Service, service_fn};
 use tower_ratekeeper::{RateLimitLayer, Rule};
 
@@ -94,7 +94,13 @@ fn quota(tight: bool) -> Quota {
 }
 
 pub fn ours(tight: bool, fields: bool) -> RateLimitLayer {
-    let builder = RateLimitLayer::builder().rule(Rule::token_bucket("bench", quota(tight)));
+    ours_on(Clock::system(), tight, fields)
+}
+
+fn ours_on(clock: impl Into<Clock>, tight: bool, fields: bool) -> RateLimitLayer {
+    let builder = RateLimitLayer::builder()
+        .clock(clock)
+        .rule(Rule::token_bucket("bench", quota(tight)));
     let builder = if fields {
         builder
     } else {
@@ -175,6 +181,10 @@ fn bare(settings: Settings) -> Row {
             round(tower_governor!(false).layer(host())),
         )
         .entry("axum_gcra", round(axum_gcra(false).layer(host())))
+        .entry(
+            "ours_quanta",
+            round(ours_on(QuantaClock::new(), false, false).layer(host())),
+        )
         .entry("bare", round(host()))
         .run(settings.rounds(601));
     above_bare(row)
@@ -206,6 +216,10 @@ fn fields(settings: Settings) -> Row {
         .entry(
             "tower_rate_limiter",
             round(tower_rate_limiter!(false).layer(host())),
+        )
+        .entry(
+            "ours_quanta",
+            round(ours_on(QuantaClock::new(), false, true).layer(host())),
         )
         .entry("bare", round(host()))
         .run(settings.rounds(601));
@@ -240,6 +254,10 @@ fn refuse(settings: Settings) -> Row {
         .entry(
             "tower_rate_limiter",
             round(tower_rate_limiter!(true).layer(host())),
+        )
+        .entry(
+            "ours_quanta",
+            round(ours_on(QuantaClock::new(), true, true).layer(host())),
         )
         .entry("bare", round(host()))
         .run(settings.rounds(101));

@@ -6,7 +6,7 @@ use governor::clock::{Clock as GovernorClock, DefaultClock, MonotonicClock};
 use governor::middleware::NoOpMiddleware;
 use governor::state::keyed::DashMapStateStore;
 use governor::{Quota as GovernorQuota, RateLimiter};
-use ratekeeper_core::{Clock, Limit, Limiter, Memory, Nanos, Quota, TimeSource};
+use ratekeeper_core::{Clock, Limit, Limiter, Memory, QuantaClock, Quota};
 
 pub type Governor<K, C = DefaultClock> =
     RateLimiter<K, DashMapStateStore<K>, C, NoOpMiddleware<<C as GovernorClock>::Instant>>;
@@ -58,27 +58,10 @@ pub fn on(memory: &Memory, limit: Limit) -> Limiter {
     Limiter::on(memory, limit).expect("a limit that memory keeps")
 }
 
-/// Governor's default clock, for ours.
-struct Quanta {
-    clock: quanta::Clock,
-    start: quanta::Instant,
-}
-
-impl TimeSource for Quanta {
-    fn now(&self) -> Nanos {
-        Nanos::from(self.clock.now() - self.start)
-    }
-
-    fn unix_now(&self) -> std::time::Duration {
-        Clock::system().unix_now()
-    }
-}
-
+/// Ours on the kind of clock that is governor's default.
 pub fn ours_quanta(per_second: u32, max_keys: usize) -> Limiter {
-    let clock = quanta::Clock::new();
-    let start = clock.now();
     let memory = Memory::builder()
-        .clock(Clock::new(Quanta { clock, start }))
+        .clock(QuantaClock::new())
         .max_keys(max_keys)
         .build();
     on(&memory, limit("bench", per_second))

@@ -35,6 +35,7 @@
 //!
 //! | feature | adds |
 //! |---|---|
+//! | `quanta` | `QuantaClock`, which takes half the time of the system's to read |
 //! | `serde` | [`Quota`] as a string |
 //! | `tokio` | `WithFallback`: what happens while a shared store is away |
 //! | `tokio-clock` | `TokioClock`, which follows tokio's paused time |
@@ -66,6 +67,8 @@ mod sync;
 pub use any::AnyStore;
 pub use async_store::{Async, AsyncStore, OwnedClaim, OwnedClaims};
 pub use claim::{Claim, Claims, Cost, MAX_CLAIMS, Mode, TooManyClaims};
+#[cfg(feature = "quanta")]
+pub use clock::QuantaClock;
 #[cfg(feature = "tokio-clock")]
 pub use clock::TokioClock;
 pub use clock::{Clock, ManualClock, Nanos, TimeSource};

@@ -54,6 +54,7 @@
 //! |---|---|
 //! | `axum` | peers from `ConnectInfo`, matched routes, extractors for handlers |
 //! | `tonic` | peers from tonic's connection information, limited services for its routes |
+//! | `quanta` | [`core::QuantaClock`](crate::core), for [`RateLimitLayerBuilder::clock`]: half the time of the system's to read |
 //! | `queue` | rules that delay instead of refusing, and pacing without HTTP; in the module of that name |
 //! | `serde` | rules in configuration files: TOML, YAML, JSON; see [`rules`] |
 //! | `redis` | the store that a fleet shares, and what to do while it is away |
