@@ -29,14 +29,14 @@ pub(crate) fn zeroed_words(count: usize) -> Box<[AtomicU64]> {
     (0..count).map(|_| AtomicU64::new(0)).collect()
 }
 
-/// Leaves a line that others change as well to them for a while: some two microseconds after the
-/// first attempt that failed, at most some eight.
+/// Leaves a line that others change as well to them for a while: some four microseconds after the
+/// first attempt that failed, some eight after each of the next.
 ///
 /// A line costs more to fetch from another core than to decide on. So two threads that take turns
 /// at every decision are slower together than one alone, and those that take turns at dozens are not.
 #[cfg(not(ratekeeper_loom))]
 pub(crate) fn back_off(attempt: u32) {
-    for _ in 0..32 << attempt.min(2) {
+    for _ in 0..64 << attempt.min(1) {
         spin_loop();
     }
 }
