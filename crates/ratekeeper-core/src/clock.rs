@@ -229,7 +229,8 @@ impl ManualClock {
 /// takes about half the time of one of the system's clock.
 ///
 /// What it gives up for that: threads may read it some nanoseconds out of their order (a decision
-/// is then as of the slightly earlier moment), and its second is as long as it was measured to be
+/// is then as of the slightly earlier moment, and the refund of such a charge to a sliding log comes
+/// to nothing), and its second is as long as it was measured to be
 /// when the process made its first one, which takes up to 200 ms. Where the processor has no such
 /// counter, it is the system's clock. Calendar time is always the system's.
 ///

@@ -6,6 +6,7 @@ use ratekeeper_core::{Clock, Limit, MAX_CLAIMS, Policy};
 
 use crate::fields::{FieldScope, PolicySet};
 use crate::problem::Problem;
+use crate::report::SECOND;
 use crate::ruleset::{CheckedRule, RuleError, RuleErrorKind, RuleSet};
 use crate::shared::Settings;
 
@@ -157,8 +158,8 @@ impl Active {
 fn field_policy(limit: &Limit) -> Result<crate::fields::Policy, RuleError> {
     let quota = limit.quota();
     let units = u128::from(limit.capacity());
-    let window =
-        (units * quota.period().as_nanos()).div_ceil(u128::from(quota.units()) * 1_000_000_000);
+    let window = (units * quota.period().as_nanos())
+        .div_ceil(u128::from(quota.units()) * u128::from(SECOND));
     let policy = crate::fields::Policy::new(limit.name(), limit.capacity());
     let policy = policy.map_err(|_| RuleError::new(limit.name(), RuleErrorKind::Name))?;
     Ok(policy.window(u64::try_from(window).unwrap_or(u64::MAX).max(1)))

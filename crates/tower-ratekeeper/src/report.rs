@@ -160,7 +160,7 @@ impl Rank {
     }
 }
 
-const SECOND: u64 = 1_000_000_000;
+pub(crate) const SECOND: u64 = 1_000_000_000;
 
 /// Returns the seconds within which a client can use no more than what remains, at least one.
 ///

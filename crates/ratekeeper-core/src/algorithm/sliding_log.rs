@@ -87,7 +87,8 @@ impl SlidingLog {
         cost == 0 || cost <= self.units.saturating_sub(log.used)
     }
 
-    /// Adds an entry of `units`. The log has been expired at this moment.
+    /// Adds an entry of `units`. The log has been expired at this moment. A moment before that of
+    /// the last entry is taken as that one, so that entries stay in their order.
     pub fn push(&self, log: &mut Log, moment: Moment, units: u64) {
         let now = moment.now.get();
         if units == 0 {
@@ -95,7 +96,7 @@ impl SlidingLog {
         }
         log.used += units;
         match log.entries.back_mut() {
-            Some((at, charged)) if *at == now => *charged += units,
+            Some((at, charged)) if *at >= now => *charged += units,
             _ => log.entries.push_back((now, units)),
         }
     }
@@ -184,6 +185,20 @@ mod tests {
             limit.push(log, moment, cost);
         }
         admitted
+    }
+
+    #[test]
+    fn a_moment_before_the_last_entry_keeps_the_order() {
+        let limit = SlidingLog::new(Quota::per_second(2), 0).unwrap();
+        let mut log = Log::default();
+        assert!(admit(&limit, &mut log, 100, 1));
+        assert!(admit(&limit, &mut log, 98, 1));
+        for now in [97, 98, 100, 1_000_000_098, 1_000_000_099] {
+            assert!(!admit(&limit, &mut log, now, 1), "at {now}");
+            let wait = Duration::from_nanos(1_000_000_100 - now);
+            assert_eq!(limit.wait(&log, Moment::at(now), 1), Wait::For(wait));
+        }
+        assert!(admit(&limit, &mut log, 1_000_000_100, 2));
     }
 
     #[test]

@@ -3,22 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ratekeeper_core::algorithm::UtcOffset;
 use ratekeeper_core::{
     Algorithm, AnyStore, Claim, Claims, Limit, Quota, Settle, SharedLimiter, Store, StoreErrorKind,
 };
 use ratekeeper_redis::{BuildErrorKind, KeyNames, Redis};
 
-use crate::support::{RUNTIME, SECRET, Server, ask, new_namespace};
-
-const ALGORITHMS: [Algorithm; 6] = [
-    Algorithm::LeakyBucket,
-    Algorithm::TokenBucket,
-    Algorithm::FixedWindow,
-    Algorithm::CalendarWindow(UtcOffset::UTC),
-    Algorithm::SlidingLog,
-    Algorithm::SlidingCounter,
-];
+use crate::support::{ALGORITHMS, RUNTIME, SECRET, Server, ask, new_namespace};
 
 fn limit(algorithm: Algorithm, quota: &str) -> Limit {
     Limit::new(algorithm.name(), algorithm, quota.parse().unwrap()).unwrap()

@@ -3,20 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ratekeeper_core::algorithm::UtcOffset;
 use ratekeeper_core::{Algorithm, Claim, Claims, Limit, Outcome, Settle, Store, Wait};
 use ratekeeper_redis::Redis;
 
-use crate::support::{RUNTIME, Server, ask, new_namespace};
-
-const ALGORITHMS: [Algorithm; 6] = [
-    Algorithm::LeakyBucket,
-    Algorithm::TokenBucket,
-    Algorithm::FixedWindow,
-    Algorithm::CalendarWindow(UtcOffset::UTC),
-    Algorithm::SlidingLog,
-    Algorithm::SlidingCounter,
-];
+use crate::support::{ALGORITHMS, RUNTIME, Server, ask, new_namespace};
 
 /// The first microsecond of a day, and so of every window of a calendar up to one.
 const START: u64 = 1_700_006_400_000_000;

@@ -10,9 +10,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use ratekeeper_core::{Acquire, Answer, Claims, Store, StoreError};
+use ratekeeper_core::algorithm::UtcOffset;
+use ratekeeper_core::{Acquire, Algorithm, Answer, Claims, Store, StoreError};
 use ratekeeper_redis::{KeyNames, Redis, RedisBuilder};
 use tokio::runtime::Runtime;
+
+pub(crate) const ALGORITHMS: [Algorithm; 6] = [
+    Algorithm::LeakyBucket,
+    Algorithm::TokenBucket,
+    Algorithm::FixedWindow,
+    Algorithm::CalendarWindow(UtcOffset::UTC),
+    Algorithm::SlidingLog,
+    Algorithm::SlidingCounter,
+];
 
 pub(crate) const SECRET: &str = "the secret of the tests";
 
